@@ -1,0 +1,205 @@
+"""Every failure the engine can report, as a type with a stable `code`.
+
+Knows the codes and their parameters; does not know any human language: the UI looks a code up in its texts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+ErrorValue = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """An error as it travels between processes and into a record.
+
+    `code` is stable and names a text; `params` fill that text's places.
+    """
+
+    code: str
+    params: dict[str, ErrorValue] = field(default_factory=dict)
+
+
+class EngineError(Exception):
+    """Base of all errors that a reader may be told about."""
+
+    code = "internal"
+
+    def __init__(self, **params: ErrorValue) -> None:
+        super().__init__(f"{self.code}: " + ", ".join(f"{name}={value!r}" for name, value in params.items()))
+        self.params = params
+
+    @property
+    def info(self) -> ErrorInfo:
+        return ErrorInfo(self.code, dict(self.params))
+
+
+class RemoteError(EngineError):
+    """An error that was reported by the other process; carries that error's own code."""
+
+    def __init__(self, info: ErrorInfo) -> None:
+        self.code = info.code
+        super().__init__(**info.params)
+
+
+class EmptyPrompt(EngineError):
+    """The prompt has no visible character."""
+
+    code = "empty_prompt"
+
+
+class LoneSurrogate(EngineError):
+    """The text cannot be written as UTF-8. Params: position (character index)."""
+
+    code = "lone_surrogate"
+
+
+class PromptTooLong(EngineError):
+    """Params: tokens, context."""
+
+    code = "prompt_too_long"
+
+
+class InvalidSetting(EngineError):
+    """Params: field, value (as text), allowed (as text)."""
+
+    code = "invalid_setting"
+
+
+class NoChatTemplate(EngineError):
+    """The chat template was asked for, but the model has none. Params: model."""
+
+    code = "no_chat_template"
+
+
+class ModelNotFound(EngineError):
+    """Params: model."""
+
+    code = "model_not_found"
+
+
+class UnsafeWeights(EngineError):
+    """The model offers no safetensors, or wants to run code of its own. Params: model."""
+
+    code = "unsafe_weights"
+
+
+class NotCausal(EngineError):
+    """The model is not a causal language model. Params: model, model_type."""
+
+    code = "not_causal"
+
+
+class UnsupportedConfig(EngineError):
+    """A config.json whose cache cannot be computed. Params: field, value (as text)."""
+
+    code = "unsupported_config"
+
+
+class DownloadFailed(EngineError):
+    """Params: package, detail (the last line the downloader printed)."""
+
+    code = "download_failed"
+
+
+class Offline(EngineError):
+    """The weights are not in the cache and the network may not be used. Params: model."""
+
+    code = "offline"
+
+
+class HashMismatch(EngineError):
+    """Params: file, expected, found."""
+
+    code = "hash_mismatch"
+
+
+class DiskFull(EngineError):
+    """Params: path, needed_bytes, free_bytes."""
+
+    code = "disk_full"
+
+
+class TermsNotAccepted(EngineError):
+    """Params: model."""
+
+    code = "terms_not_accepted"
+
+
+class ConversionFailed(EngineError):
+    """Params: model, detail."""
+
+    code = "conversion_failed"
+
+
+class LoadFailed(EngineError):
+    """Params: model, detail."""
+
+    code = "load_failed"
+
+
+class DeviceUnavailable(EngineError):
+    """Params: device."""
+
+    code = "device_unavailable"
+
+
+class OutOfMemory(EngineError):
+    """An allocation failed, or the cap on the cache was reached. Params: detail."""
+
+    code = "out_of_memory"
+
+
+class AttentionUnavailable(EngineError):
+    """No true map can be drawn. Params: reason (off | softcap | sinks | not_causal | position)."""
+
+    code = "attention_unavailable"
+
+
+class OutOfRange(EngineError):
+    """A layer, head or position that this run does not have. Params: field, value, count."""
+
+    code = "out_of_range"
+
+
+class RunUnknown(EngineError):
+    """No run has this id, or its record has left the bounded store. Params: run."""
+
+    code = "run_unknown"
+
+
+class RunFreed(EngineError):
+    """The run's live memory has been freed; its record remains. Params: run."""
+
+    code = "run_freed"
+
+
+class NotYours(EngineError):
+    """Steering without the run's key. Params: run."""
+
+    code = "not_yours"
+
+
+class TooManyRuns(EngineError):
+    """Params: limit."""
+
+    code = "too_many_runs"
+
+
+class EngineLost(EngineError):
+    """The engine process ended on its own. Params: exit_code."""
+
+    code = "engine_lost"
+
+
+class EngineUnavailable(EngineError):
+    """The engine process is not up (yet), or does not answer in time. Params: detail."""
+
+    code = "engine_unavailable"
+
+
+class RecordInvalid(EngineError):
+    """An imported record is not valid. Params: detail (where, and what was expected)."""
+
+    code = "record_invalid"

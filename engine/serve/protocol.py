@@ -1,0 +1,170 @@
+"""What the app and the engine process say to each other. Knows the messages; does not know sockets, models or pages.
+
+Every message is one JSON text (engine.codec). Only `Answered` may be followed by one binary message: a C-ordered array
+of `dtype` and `dims`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from engine.errors import ErrorInfo
+from engine.trace import DecodeStep, ModelInfo, PrefillTrace, RunSettings, RunStatus, StopReason, Token
+
+SteerAction = Literal["play", "pause", "step", "stop", "cancel"]
+LoadStage = Literal["download", "verify", "convert", "load", "warm_up"]
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="type"):
+    """Base of all messages; `type` in the JSON tells them apart."""
+
+
+# app → engine
+
+
+class LoadModel(Message, frozen=True, tag="load_model"):
+    """Answered by ModelProgress…, then ModelReady or ModelFailed. `device` as in Settings.device."""
+
+    model: str
+    device: str
+
+
+class Submit(Message, frozen=True, tag="submit"):
+    """A new run. `play` False: it waits, paused, for the first step. `pace_s`: least time from one step to the next (slow motion)."""
+
+    run_id: str
+    session: str
+    model: str
+    device: str
+    prompt: str
+    settings: RunSettings
+    play: bool = True
+    pace_s: float = 0.0
+
+
+class Steer(Message, frozen=True, tag="steer"):
+    """`stop` ends the run and keeps it; `cancel` ends it and frees its live memory. `pace_s` None: leave as it is."""
+
+    run_id: str
+    action: SteerAction
+    pace_s: float | None = None
+
+
+class AskAttention(Message, frozen=True, tag="ask_attention"):
+    """Answered by float32 [queries, keys]. `head` None: mean over heads."""
+
+    request_id: str
+    run_id: str
+    layer: int
+    head: int | None = None
+
+
+class AskCell(Message, frozen=True, tag="ask_cell"):
+    """Answered by float32 [2, kv_heads, head_dim]: key and value of one layer and position."""
+
+    request_id: str
+    run_id: str
+    layer: int
+    position: int
+
+
+class AskTerms(Message, frozen=True, tag="ask_terms"):
+    """Answered by `text`: the terms under which a packaged model may be used."""
+
+    request_id: str
+    model: str
+
+
+class AcceptTerms(Message, frozen=True, tag="accept_terms"):
+    request_id: str
+    model: str
+
+
+class Shutdown(Message, frozen=True, tag="shutdown"):
+    pass
+
+
+Command = LoadModel | Submit | Steer | AskAttention | AskCell | AskTerms | AcceptTerms | Shutdown
+
+
+# engine → app
+
+
+class Hello(Message, frozen=True, tag="hello"):
+    """First message of a new engine process."""
+
+    pid: int
+
+
+class ModelProgress(Message, frozen=True, tag="model_progress"):
+    """`total` 0: not known."""
+
+    model: str
+    stage: LoadStage
+    done: int
+    total: int
+
+
+class ModelReady(Message, frozen=True, tag="model_ready"):
+    info: ModelInfo
+
+
+class ModelFailed(Message, frozen=True, tag="model_failed"):
+    model: str
+    error: ErrorInfo
+
+
+class Tokenized(Message, frozen=True, tag="tokenized"):
+    run_id: str
+    model: ModelInfo
+    tokens: tuple[Token, ...]
+
+
+class Prefilled(Message, frozen=True, tag="prefilled"):
+    run_id: str
+    prefill: PrefillTrace
+
+
+class Stepped(Message, frozen=True, tag="stepped"):
+    run_id: str
+    step: DecodeStep
+
+
+class StatusChanged(Message, frozen=True, tag="status"):
+    run_id: str
+    status: RunStatus
+    stop_reason: StopReason | None = None
+    error: ErrorInfo | None = None
+
+
+class Answered(Message, frozen=True, tag="answered"):
+    """`error` set: nothing follows. `dtype` set ("float32"): one binary message of shape `dims` follows."""
+
+    request_id: str
+    error: ErrorInfo | None = None
+    text: str | None = None
+    dtype: str | None = None
+    dims: tuple[int, ...] = ()
+
+
+Event = Hello | ModelProgress | ModelReady | ModelFailed | Tokenized | Prefilled | Stepped | StatusChanged | Answered
+
+
+# app → browser, on the channel of one run (JSON text frames). The browser also receives the engine's own
+# Tokenized, Prefilled, Stepped and StatusChanged messages, unchanged and once each.
+
+
+class Snapshot(Message, frozen=True, tag="snapshot"):
+    """First frame after a browser connects: all there is so far. It replaces what the browser had."""
+
+    run_id: str
+    status: RunStatus
+    model: ModelInfo | None
+    tokens: tuple[Token, ...]
+    prefill: PrefillTrace | None
+    steps: tuple[DecodeStep, ...]
+    stop_reason: StopReason | None
+    error: ErrorInfo | None
+    max_new_tokens: int

@@ -1,0 +1,246 @@
+"""Every frozen dataclass that leaves the engine: settings, tokens, traces, snapshots, records.
+
+Knows what happened in a run; does not know how it was computed (no torch here) nor how it is shown.
+All durations are seconds of `time.perf_counter` with the device synchronised; all sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from engine.errors import ErrorInfo, InvalidSetting
+from engine.model.shape import ModelShape
+
+SCHEMA_VERSION = 1
+TokenKind = Literal["template", "prompt", "generated"]
+
+
+class RunStatus(StrEnum):
+    """Where a run stands. `queued` covers waiting for the model to load and for a turn."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    PAUSED = "paused"
+    ENDED = "ended"
+
+
+class StopReason(StrEnum):
+    """How a run ended. What it had produced stays in every case."""
+
+    EOS = "eos"
+    LENGTH = "length"
+    CONTEXT_FULL = "context_full"
+    STOPPED = "stopped"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What a run is asked to do. Raises InvalidSetting, naming the field, on a value outside its range.
+
+    temperature 0 is greedy. top_k 0 and top_p 1 switch the filter off; filters apply in the order temperature, top-k, top-p
+    (as in transformers). system_prompt None means the chat template's own default, "" means none.
+    """
+
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    use_chat_template: bool = True
+    system_prompt: str | None = None
+    ignore_eos: bool = False
+    capture_attention: bool = True
+    time_limit_s: float | None = None
+    kv_limit_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        _check("max_new_tokens", self.max_new_tokens, 1, 1_048_576)
+        _check("temperature", self.temperature, 0.0, 1_000.0)
+        _check("top_k", self.top_k, 0, 10_000_000)
+        _check("top_p", self.top_p, 0.0, 1.0)
+        _check("seed", self.seed, 0, 2**63 - 1)
+        if self.time_limit_s is not None:
+            _check("time_limit_s", self.time_limit_s, 0.0, 86_400.0)
+        if self.kv_limit_bytes is not None:
+            _check("kv_limit_bytes", self.kv_limit_bytes, 0, 2**63 - 1)
+
+
+def _check(name: str, value: float, low: float, high: float) -> None:
+    if not math.isfinite(value) or not low <= value <= high:
+        raise InvalidSetting(field=name, value=str(value), allowed=f"{low} … {high}")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token. `raw` are its exact bytes; `text` its characters, or "" where the bytes are not whole UTF-8 characters."""
+
+    id: int
+    raw: bytes
+    text: str
+    kind: TokenKind
+    position: int
+    special: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One possible next token.
+
+    `probability` is the model's own (softmax of the logits at temperature 1); `drawn_from` is its share after temperature,
+    top-k and top-p: what the token is drawn from (greedy: 1 for the best, 0 for the others).
+    """
+
+    id: int
+    raw: bytes
+    text: str
+    probability: float
+    drawn_from: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """The loaded model as others may know it. `threads_*` and `dtype_trials` come from a short measurement at load."""
+
+    model_id: str
+    name: str
+    shape: ModelShape
+    device: str
+    dtype: str
+    dtype_bytes: int
+    dtype_trials: dict[str, float]  # dtype → measured seconds of one layer-sized product
+    prefill_threads: int
+    decode_threads: int
+    parameters: int
+    weight_bytes: int
+    context_length: int
+    has_chat_template: bool
+    default_system_prompt: str
+    eos_ids: tuple[int, ...]
+    load_s: float
+    attention_reason: str | None = None  # why no attention map can be drawn for this model; None: it can
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillTrace:
+    """The reading of the whole prompt and the first sampled token.
+
+    ttft_s = queue_s + template_s + tokenize_s + prefill_s + sample_s. `paused_s` (reader's own pauses) is in none of them.
+    `at_s` is the stamp of the first id, counted from submission, pauses included. `kv_tokens` = prompt length.
+    """
+
+    prompt_tokens: int
+    queue_s: float
+    template_s: float
+    tokenize_s: float
+    prefill_s: float
+    sample_s: float
+    paused_s: float
+    at_s: float
+    first: Token
+    candidates: tuple[Candidate, ...]
+    kv_bytes: int
+    kv_tokens: int
+    recorded_bytes: int
+
+    @property
+    def ttft_s(self) -> float:
+        return self.queue_s + self.template_s + self.tokenize_s + self.prefill_s + self.sample_s
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeStep:
+    """One token in, one token out. `index` is the ordinal of `token` among the generated ones (the first one, from prefill, is 0).
+
+    `gap_s`: from the previous id to the start of this step; `paused_s`: the part of it in which the reader had paused;
+    the rest was waiting for other runs' turns. `busy_s`: the step's own time, forward and sampling included.
+    `kv_tokens` and `kv_bytes` are measured on the cache tensors after the step.
+    """
+
+    index: int
+    token: Token
+    candidates: tuple[Candidate, ...]
+    gap_s: float
+    paused_s: float
+    forward_s: float
+    sample_s: float
+    busy_s: float
+    at_s: float
+    kv_bytes: int
+    kv_tokens: int
+    recorded_bytes: int
+
+    @property
+    def waited_s(self) -> float:
+        """Time spent waiting for other runs' turns."""
+        return max(self.gap_s - self.paused_s, 0.0)
+
+    @property
+    def itl_s(self) -> float:
+        """Inter-token latency: waiting and work, without the reader's own pauses."""
+        return self.waited_s + self.busy_s
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A frozen snapshot of one run, whatever its state. `tokens` are the prompt's (template included)."""
+
+    run_id: str
+    prompt: str
+    settings: RunSettings
+    model_id: str
+    created: str  # ISO 8601 with offset
+    status: RunStatus
+    model: ModelInfo | None = None
+    tokens: tuple[Token, ...] = ()
+    prefill: PrefillTrace | None = None
+    steps: tuple[DecodeStep, ...] = ()
+    stop_reason: StopReason | None = None
+    error: ErrorInfo | None = None
+
+    @property
+    def generated(self) -> tuple[Token, ...]:
+        return generated_tokens(self.prefill, self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as it is kept, exported and compared. JSON: `to_json` / `from_json` use engine.codec."""
+
+    prompt: str
+    settings: RunSettings
+    model: ModelInfo
+    created: str
+    tokens: tuple[Token, ...]
+    prefill: PrefillTrace | None
+    steps: tuple[DecodeStep, ...]
+    stop_reason: StopReason | None
+    error: ErrorInfo | None = None
+    schema: int = SCHEMA_VERSION
+
+    @property
+    def generated(self) -> tuple[Token, ...]:
+        return generated_tokens(self.prefill, self.steps)
+
+    def to_json(self) -> str:
+        from engine import codec
+
+        return codec.dump(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> RunRecord:
+        """Raises RecordInvalid, saying where and what was expected."""
+        from engine import codec
+
+        return codec.load_record(text)
+
+
+def generated_tokens(prefill: PrefillTrace | None, steps: tuple[DecodeStep, ...]) -> tuple[Token, ...]:
+    """All generated tokens in order: the first from prefill, then one per decode step."""
+    return () if prefill is None else (prefill.first, *(step.token for step in steps))
