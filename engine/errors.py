@@ -151,6 +151,12 @@ class OutOfMemory(EngineError):
     code = "out_of_memory"
 
 
+class NotFinite(EngineError):
+    """The model gave logits that are not numbers (an overflow in float16, or broken weights)."""
+
+    code = "not_finite"
+
+
 class AttentionUnavailable(EngineError):
     """No true map can be drawn. Params: reason (off | softcap | sinks | not_causal | position)."""
 

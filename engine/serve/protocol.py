@@ -24,6 +24,15 @@ class Message(msgspec.Struct, frozen=True, tag_field="type"):
 # app → engine
 
 
+class Boot(Message, frozen=True, tag="boot"):
+    """What a new engine process reads from its standard input, one line: the one-time key (hex) and the app's own settings."""
+
+    key: str
+    home: str
+    offline: bool
+    held_runs: int
+
+
 class LoadModel(Message, frozen=True, tag="load_model"):
     """Answered by ModelProgress…, then ModelReady or ModelFailed. `device` as in Settings.device."""
 
@@ -99,21 +108,34 @@ class Hello(Message, frozen=True, tag="hello"):
 
 
 class ModelProgress(Message, frozen=True, tag="model_progress"):
-    """`total` 0: not known."""
+    """`model` and `device` as they were asked for. `total` 0: not known."""
 
     model: str
+    device: str
     stage: LoadStage
     done: int
     total: int
 
 
 class ModelReady(Message, frozen=True, tag="model_ready"):
+    """`model` and `device` as they were asked for; `info.device` is the device it came to lie on."""
+
+    model: str
+    device: str
     info: ModelInfo
 
 
 class ModelFailed(Message, frozen=True, tag="model_failed"):
     model: str
+    device: str
     error: ErrorInfo
+
+
+class ModelFreed(Message, frozen=True, tag="model_freed"):
+    """The model has made room for another one."""
+
+    model: str
+    device: str
 
 
 class Tokenized(Message, frozen=True, tag="tokenized"):
@@ -149,7 +171,7 @@ class Answered(Message, frozen=True, tag="answered"):
     dims: tuple[int, ...] = ()
 
 
-Event = Hello | ModelProgress | ModelReady | ModelFailed | Tokenized | Prefilled | Stepped | StatusChanged | Answered
+Event = Hello | ModelProgress | ModelReady | ModelFailed | ModelFreed | Tokenized | Prefilled | Stepped | StatusChanged | Answered
 
 
 # app → browser, on the channel of one run (JSON text frames). The browser also receives the engine's own
@@ -168,3 +190,15 @@ class Snapshot(Message, frozen=True, tag="snapshot"):
     stop_reason: StopReason | None
     error: ErrorInfo | None
     max_new_tokens: int
+
+
+class Addressed(msgspec.Struct, frozen=True):
+    """Only the run that a message is about: for one that cannot be read in full."""
+
+    run_id: str | None = None
+
+
+read_boot = msgspec.json.Decoder(Boot).decode
+read_command = msgspec.json.Decoder(Command).decode
+read_event = msgspec.json.Decoder(Event).decode
+read_address = msgspec.json.Decoder(Addressed).decode

@@ -1,0 +1,116 @@
+// The answer sheet: the question in blue, the answer growing in red. Bytes of an unfinished character are held back, visibly.
+
+const ENDS = {
+  eos: "answer_end_eos", length: "answer_end_length", context_full: "answer_end_context_full", stopped: "answer_end_stopped",
+  timeout: "answer_end_timeout", out_of_memory: "answer_end_out_of_memory", error: "answer_end_error",
+};
+
+/** Whole text at once, bytes that can never be text as hex. */
+function writeBytes(box, bytes) {
+  const { pieces, rest } = scan(bytes);
+  if (rest.length) pieces.push({ bytes: rest });
+  box.replaceChildren(...pieces.map((piece) => piece.text ?? element("span", "ob-hex", hex(piece.bytes))));
+}
+
+/** The growing text: one paragraph per line, so that only the last one is laid out again. */
+class Sheet {
+  constructor(box) {
+    this.box = box;
+    this.caret = element("span", "caret");
+    this.pending = element("span", "ob-hex pending");
+    this.clear();
+  }
+
+  clear() {
+    this.box.replaceChildren();
+    this.rest = NO_BYTES;
+    this.line = null;
+    this.tail = null;
+  }
+
+  open() {
+    this.line = element("p");
+    this.box.append(this.line);
+    this.tail = null;
+  }
+
+  push(bytes) {
+    const { pieces, rest } = scan(joinBytes(this.rest, bytes));
+    this.rest = rest;
+    for (const piece of pieces) {
+      if (piece.text === undefined) this.addHex(piece.bytes);
+      else this.addText(piece.text);
+    }
+  }
+
+  addText(text) {
+    text.split("\n").forEach((part, at) => {
+      if (at || !this.line) this.open();
+      if (!part) return;
+      if (this.tail) {
+        this.tail.appendData(part);
+        return;
+      }
+      this.tail = document.createTextNode(part);
+      this.line.append(this.tail);
+    });
+  }
+
+  addHex(bytes) {
+    if (!this.line) this.open();
+    this.line.append(element("span", "ob-hex", hex(bytes)));
+    this.tail = null;
+  }
+
+  /** Show what is held back, and the caret while the pen is on the paper. */
+  finish(writing, labels) {
+    if (!this.line && (writing || this.rest.length)) this.open();
+    this.pending.remove();
+    if (this.rest.length) {
+      this.pending.textContent = hex(this.rest);
+      this.pending.title = labels.answer_pending;
+      this.line.append(this.pending);
+    }
+    if (writing) this.line.append(this.caret);
+    else this.caret.remove();
+  }
+}
+
+function createAnswer(view) {
+  const [question, text, end] = [".question", ".text", ".end"].map((selector) => view.root.querySelector(selector));
+  const sheet = new Sheet(text);
+  let drawn = 0;
+
+  const ask = (store) => {
+    const asked = store.tokens.filter((token) => token.kind === "prompt");
+    writeBytes(question, asked.reduce((bytes, token) => joinBytes(bytes, bytesOf(token)), NO_BYTES));
+  };
+  const endText = ({ store, shown, labels }) => {
+    if (store.status === null) return labels.answer_none;
+    if (store.status !== "ended") return "";
+    if (shown < store.generated) return "";
+    return fill(labels[ENDS[store.stop_reason] ?? "answer_end_error"], { n: grouped(store.generated) });
+  };
+
+  const draw = (now) => {
+    const { store, shown, full, labels } = now;
+    if (full) {
+      sheet.clear();
+      drawn = 0;
+      ask(store);
+      question.title = labels.answer_question;
+      text.setAttribute("aria-label", labels.answer_name);
+    }
+    for (; drawn < shown; drawn += 1) {
+      const token = generatedToken(store, drawn);
+      if (!token.special) sheet.push(bytesOf(token));
+    }
+    sheet.finish(store.prefill !== null && (store.status !== "ended" || shown < store.generated), labels);
+    setText(end, endText(now));
+  };
+  return { draw };
+}
+
+export default function answer(component) {
+  return live.mount(component, createAnswer);
+}

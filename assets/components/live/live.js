@@ -1,0 +1,132 @@
+// Who draws when: one store per run and one drawing turn per frame, shared by all components of the page on `window.__openbook`.
+// Knows mounted components and frames; knows no message and no picture.
+
+const LIVE_VERSION = 1;
+const GRACE_MS = 1000; // a page change keeps its connection
+const KEPT_STORES = 3;
+
+/** Log when each token's picture was drawn: once each, for the benchmark. */
+function logPictures(store, began) {
+  const now = performance.now();
+  for (let index = store.pictures.length; index < store.generated; index += 1) store.pictures.push({ index, t: now, cost_ms: now - began });
+}
+
+/** Draw one view if anything that it shows has changed. */
+function drawView(view) {
+  const { store, part, data } = view;
+  const cursor = data.cursor ?? null;
+  const shown = cursor === null ? store.generated : Math.min(store.generated, cursor + 1);
+  const full = view.full || view.epoch !== store.epoch || shown < view.shown;
+  if (!full && shown === view.shown && view.revision === store.revision && !(part.follows && view.total !== store.generated)) return false;
+  Object.assign(view, { full: false, epoch: store.epoch, shown, revision: store.revision, total: store.generated });
+  part.draw({ store, shown, full, data, labels: data.labels, theme: view.theme, cursor });
+  return true;
+}
+
+/** One drawing turn: each run takes at most one picture's messages, and every component of it draws in the same frame. */
+function drawTurn(hub) {
+  hub.frame = 0;
+  for (const store of [hub.idle, ...Object.values(hub.runs)]) {
+    const began = performance.now();
+    advance(store);
+    const drawn = [...store.views].filter(drawSafely);
+    if (drawn.length) logPictures(store, began);
+    if (store.queue.length) hub.wake();
+  }
+}
+
+/** A component that fails does not stop the others. */
+function drawSafely(view) {
+  try {
+    return drawView(view);
+  } catch (error) {
+    console.error("OpenBook:", error);
+    return false;
+  }
+}
+
+/** Let a component follow a run; the first one opens the connection. */
+function joinRun(hub, view, runId, path) {
+  const store = runId ? (hub.runs[runId] ??= newStore(runId)) : hub.idle;
+  if (view.store !== store) {
+    if (view.store) leaveRun(hub, view);
+    Object.assign(view, { store, full: true });
+    store.views.add(view);
+  }
+  clearTimeout(store.closing);
+  if (runId && !store.link) store.link = new Link(store, path, hub.wake);
+}
+
+/** The last component to leave closes the connection, unless another one comes within the grace. */
+function leaveRun(hub, view) {
+  const { store } = view;
+  store.views.delete(view);
+  if (store.views.size || !store.link) return;
+  store.closing = setTimeout(() => {
+    store.link.close();
+    Object.assign(store, { link: null, channel: "connecting" });
+    const unused = Object.values(hub.runs).filter((other) => !other.link && !other.views.size);
+    for (const old of unused.slice(0, -KEPT_STORES)) delete hub.runs[old.runId];
+  }, GRACE_MS);
+}
+
+/** A component's own side: its root, its part (what it draws with) and what it has drawn so far. */
+function buildView(hub, host, create) {
+  const root = host.querySelector(".ob");
+  const view = { root, store: null, data: {}, theme: {}, full: true, shown: -1, epoch: -1, revision: -1, total: -1, width: 0, settings: "" };
+  view.redraw = () => {
+    view.full = true;
+    hub.wake();
+  };
+  view.part = create(view);
+  view.observer = new ResizeObserver(([entry]) => {
+    const width = Math.floor(entry.contentRect.width);
+    if (width === view.width) return;
+    view.width = width;
+    if (view.part.sized) view.redraw();
+  });
+  view.observer.observe(root);
+  return view;
+}
+
+/** Bring a component to the page, or up to date. Safe to call any number of times; returns its farewell. */
+function mountView(hub, component, create) {
+  const host = component.parentElement;
+  let view = hub.views.get(host);
+  if (view && !host.contains(view.root)) {
+    closeView(hub, host, view);
+    view = null;
+  }
+  if (!view) hub.views.set(host, (view = buildView(hub, host, create)));
+  const { cursor, known, fallback, ...rest } = component.data;
+  const theme = readTheme(view.root);
+  const settings = JSON.stringify(rest);
+  if (settings !== view.settings || theme.key !== view.theme.key) view.full = true;
+  Object.assign(view, { component, data: component.data, theme, settings, revision: -1 });
+  joinRun(hub, view, component.data.run_id, component.data.path);
+  if (fallback && view.store.channel !== "open" && fallback.run_id === view.store.runId) takeSnapshot(view.store, fallback);
+  hub.wake();
+  return () => closeView(hub, host, view);
+}
+
+function closeView(hub, host, view) {
+  view.observer.disconnect();
+  view.part.leave?.();
+  leaveRun(hub, view);
+  if (hub.views.get(host) === view) hub.views.delete(host);
+}
+
+function createLive() {
+  const hub = { version: LIVE_VERSION, runs: Object.create(null), views: new WeakMap(), idle: newStore(null), frame: 0 };
+  hub.wake = () => {
+    hub.frame ||= requestAnimationFrame(() => drawTurn(hub));
+  };
+  hub.mount = (component, create) => mountView(hub, component, create);
+  document.addEventListener("visibilitychange", () => {
+    for (const store of Object.values(hub.runs)) store.late = true;
+    hub.wake();
+  });
+  return hub;
+}
+
+const live = window.__openbook?.version === LIVE_VERSION ? window.__openbook : (window.__openbook = createLive());

@@ -1,0 +1,110 @@
+// What is known of one run, and how messages change it. Data are the JSON of engine/serve/protocol.py.
+// Knows the order of things (one picture per frame); knows no socket and no component.
+
+const BACKLOG_MAX = 30; // more waiting messages than this are drawn at once
+
+/** All that is known of one run. `steps[i].index` is i + 1: generated token 0 comes from prefill. */
+function newStore(runId) {
+  return {
+    runId, status: null, stop_reason: null, error: null, model: null, tokens: [], prefill: null, steps: [], max_new_tokens: 0,
+    channel: "connecting", queue: [], epoch: 0, revision: 0, views: new Set(), link: null, closing: 0, late: false,
+    pictures: [], itl: [], itlSum: [0], waitSum: [0],
+    get generated() {
+      return this.prefill ? this.steps.length + 1 : 0;
+    },
+  };
+}
+
+/** Generated token number `index` and what came with it (candidates, kv_bytes, …). */
+function generatedToken(store, index) {
+  return index === 0 ? store.prefill.first : store.steps[index - 1].token;
+}
+
+function generatedStep(store, index) {
+  return index === 0 ? store.prefill : store.steps[index - 1];
+}
+
+/** Time between two ids without the reader's own pauses, as DecodeStep.itl_s. */
+function waitedOf(step) {
+  return Math.max(step.gap_s - step.paused_s, 0);
+}
+
+function addStep(store, step) {
+  const itl = waitedOf(step) + step.busy_s;
+  store.steps.push(step);
+  store.itl.push(itl);
+  store.itlSum.push(store.itlSum.at(-1) + itl);
+  store.waitSum.push(store.waitSum.at(-1) + waitedOf(step));
+}
+
+function replaceStore(store, snapshot) {
+  for (const name of ["tokens", "prefill", "status", "stop_reason", "error", "model", "max_new_tokens"]) store[name] = snapshot[name];
+  Object.assign(store, { steps: [], itl: [], itlSum: [0], waitSum: [0] });
+  for (const step of snapshot.steps) addStep(store, step);
+  store.epoch += 1;
+}
+
+/** Whether a snapshot only goes on from what is shown: then nothing has to be drawn again. */
+function goesOn(store, snapshot) {
+  const same = (left, right) => left.token.id === right.token.id && left.at_s === right.at_s;
+  if (store.status === null || snapshot.tokens.length < store.tokens.length || snapshot.steps.length < store.steps.length) return false;
+  if (store.prefill && (!snapshot.prefill || snapshot.prefill.at_s !== store.prefill.at_s)) return false;
+  return store.steps.every((step, at) => same(step, snapshot.steps[at]));
+}
+
+/** A snapshot as the messages that lead to it from what is shown. */
+function takeSnapshot(store, snapshot) {
+  store.queue.length = 0;
+  if (!goesOn(store, snapshot)) {
+    replaceStore(store, snapshot);
+    return;
+  }
+  store.max_new_tokens = snapshot.max_new_tokens;
+  const { tokens, model, prefill, steps, status, stop_reason, error } = snapshot;
+  if (tokens.length > store.tokens.length || (model && !store.model)) store.queue.push({ type: "tokenized", tokens, model });
+  if (prefill && !store.prefill) store.queue.push({ type: "prefilled", prefill });
+  for (const step of steps.slice(store.steps.length)) store.queue.push({ type: "stepped", step });
+  store.queue.push({ type: "status", status, stop_reason, error });
+}
+
+/** Apply one message; true where it is a picture of its own. */
+function applyMessage(store, message) {
+  if (message.type === "stepped") return takeStep(store, message.step);
+  store.revision += 1;
+  if (message.type === "tokenized") {
+    Object.assign(store, { tokens: message.tokens, model: message.model, epoch: store.epoch + 1 });
+  } else if (message.type === "prefilled") {
+    store.prefill = message.prefill;
+    return true;
+  } else if (message.type === "status") {
+    store.status = message.status;
+    store.stop_reason = message.stop_reason ?? null;
+    store.error = message.error ?? null;
+  }
+  return false;
+}
+
+/** Add a step in its turn; a step that is known already changes nothing. */
+function takeStep(store, step) {
+  if (step.index <= store.steps.length) return false;
+  if (!store.prefill || step.index > store.steps.length + 1) {
+    store.queue.length = 0;
+    store.link?.renew(); // something is missing: a new connection begins with a snapshot
+    return false;
+  }
+  addStep(store, step);
+  return true;
+}
+
+/** Take messages up to the next picture; all of them after a long absence. */
+function advance(store) {
+  const all = store.late || store.queue.length > BACKLOG_MAX;
+  store.late = false;
+  let taken = 0;
+  while (taken < store.queue.length) {
+    const pictured = applyMessage(store, store.queue[taken]);
+    taken += 1;
+    if (pictured && !all) break;
+  }
+  store.queue.splice(0, taken);
+}

@@ -1,0 +1,96 @@
+// The live part of the transport bar: how much is read and written, and word to Python when the run has moved on.
+
+const STATES = { queued: "progress_queued", running: "progress_running", paused: "progress_paused", ended: "progress_ended" };
+const SETTLE_MS = 120; // tokens, status and prefill that come together cause one rerun
+const REPEATS_MAX = 3;
+
+/** What Python has to know about a run, as `data.known` says it. */
+function standing(store) {
+  return { status: store.status, tokens: store.tokens.length > 0, prefill: store.prefill !== null };
+}
+
+function same(left, right) {
+  return Boolean(right) && left.status === right.status && left.tokens === right.tokens && left.prefill === right.prefill;
+}
+
+/** Tells Python once that the run has moved, and whether the channel is down. */
+class Messenger {
+  constructor(view) {
+    Object.assign(this, { view, timer: 0, sent: "", repeats: 0, channel: "open" });
+  }
+
+  check(store) {
+    const now = standing(store);
+    const { known } = this.view.data;
+    if (store.status === null || same(now, known)) {
+      this.repeats = 0;
+    } else {
+      const text = JSON.stringify([now, known]);
+      if (text !== this.sent || this.repeats < REPEATS_MAX) this.later(store, text);
+    }
+    const { channel } = store;
+    if (channel === this.channel || channel === "connecting") return;
+    this.channel = channel;
+    this.view.component.setStateValue("channel", channel);
+  }
+
+  later(store, text) {
+    if (this.timer) return;
+    this.timer = setTimeout(() => {
+      this.timer = 0;
+      if (store !== this.view.store || same(standing(store), this.view.data.known)) return;
+      this.repeats = text === this.sent ? this.repeats + 1 : 0;
+      this.sent = text;
+      this.view.component.setTriggerValue("moved", standing(store));
+    }, SETTLE_MS * 4 ** (text === this.sent ? this.repeats + 1 : 0));
+  }
+}
+
+function createProgress(view) {
+  const find = (selector) => view.root.querySelector(selector);
+  const [track, read, written, border, cursorMark] = [".track", ".read", ".written", ".border", ".cursor"].map(find);
+  const [counts, state] = [".counts", ".state"].map(find);
+  const messenger = new Messenger(view);
+  let scale = "";
+
+  const layOut = (prompt, limit) => {
+    const share = (100 * prompt) / Math.max(prompt + limit, 1);
+    if (scale === `${prompt}/${limit}`) return;
+    scale = `${prompt}/${limit}`;
+    read.style.width = border.style.left = `${share}%`;
+    written.style.left = `${share}%`;
+    border.hidden = !prompt;
+    track.setAttribute("aria-valuemax", prompt + limit);
+  };
+  const stateText = (store, labels) => {
+    const words = labels[STATES[store.status] ?? "progress_none"];
+    return store.channel === "down" ? `${words} · ${labels.progress_down}` : words;
+  };
+
+  const draw = ({ store, full, labels, cursor }) => {
+    const prompt = store.tokens.length;
+    const limit = store.max_new_tokens;
+    const done = store.generated;
+    layOut(prompt, limit);
+    read.hidden = !prompt;
+    read.classList.toggle("unread", !store.prefill);
+    written.style.transform = `scaleX(${limit ? Math.min(done / limit, 1) : 0})`;
+    const text = store.status === null ? "" : fill(labels.progress_counts, { prompt: grouped(prompt), done: grouped(done), max: grouped(limit) });
+    const looking = cursor !== null && done > cursor + 1;
+    cursorMark.hidden = !looking;
+    if (looking) cursorMark.style.left = `${(100 * (prompt + cursor + 1)) / Math.max(prompt + limit, 1)}%`;
+    setText(counts, looking ? `${text} · ${fill(labels.progress_cursor, { n: grouped(cursor + 1) })}` : text);
+    setText(state, stateText(store, labels));
+    if (store.status !== "running" || full) { // said at pauses, not at every step
+      setAttribute(track, "aria-valuenow", prompt + done);
+      setAttribute(track, "aria-valuetext", text);
+      setAttribute(track, "aria-label", labels.progress_name);
+    }
+    messenger.check(store);
+  };
+  return { draw, follows: true, leave: () => clearTimeout(messenger.timer) };
+}
+
+export default function progress(component) {
+  return live.mount(component, createProgress);
+}

@@ -1,0 +1,46 @@
+"""Writing the answer: one token in, one token out, until a border is reached.
+
+Knows when an answer must end; does not know how a token is shown or what it costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.generate.desk import Advance, Desk
+from engine.trace import ModelInfo, RunSettings, StopReason
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an answer stands before the next step.
+
+    `own_s`: seconds this run has worked, without pauses and without other runs' turns.
+    `next_kv_bytes`: the cache after one more token (0 where no cap is set).
+    """
+
+    last_id: int
+    generated: int
+    cached: int
+    own_s: float
+    next_kv_bytes: int
+
+
+def reason_to_stop(standing: Standing, settings: RunSettings, info: ModelInfo) -> StopReason | None:
+    """Why no further token may be written; None: go on. An answer that is complete ends as such, whatever limit it meets too."""
+    if standing.last_id in info.eos_ids and not settings.ignore_eos:
+        return StopReason.EOS
+    if standing.generated >= settings.max_new_tokens:
+        return StopReason.LENGTH
+    if standing.cached >= info.context_length:
+        return StopReason.CONTEXT_FULL
+    if settings.time_limit_s is not None and standing.own_s >= settings.time_limit_s:
+        return StopReason.TIMEOUT
+    if settings.kv_limit_bytes is not None and standing.next_kv_bytes > settings.kv_limit_bytes:
+        return StopReason.OUT_OF_MEMORY
+    return None
+
+
+def write_next(desk: Desk, last_id: int, thread_count: int) -> Advance:
+    """One forward pass over the last token, which has not been read yet, and the id that follows."""
+    return desk.advance([last_id], thread_count)

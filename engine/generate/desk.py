@@ -1,0 +1,64 @@
+"""What one run works with while it goes on: its cache, its recorder, its sampler, its clock; and the one move that uses them all.
+
+Knows how to get from token ids to the next id; does not know prompts, stop reasons or what came before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from engine.generate.sampling import Picked, Sampler
+from engine.kv.cache import LiveCache
+from engine.measure.clock import Clock
+from engine.model.capture import Recorder, recording
+from engine.model.device import threads
+from engine.trace import RunSettings
+
+if TYPE_CHECKING:
+    from engine.model.loader import LoadedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """One move: the picked id with its candidates, and what the forward pass and the choice took."""
+
+    picked: Picked
+    forward_s: float
+    sample_s: float
+
+
+class Desk:
+    """The live things of one run. `recorder` is None where attention is not recorded."""
+
+    def __init__(self, model: LoadedModel, settings: RunSettings, clock: Clock) -> None:
+        wanted = settings.capture_attention and model.info.attention_reason is None
+        self.cache = LiveCache(model.model)
+        self.recorder = Recorder() if wanted else None
+        self._model = model
+        self._sampler = Sampler(settings)
+        self._clock = clock
+
+    def advance(self, ids: Sequence[int], thread_count: int) -> Advance:
+        """Read `ids` on top of the cache and pick the next one. A failure leaves cache and recorder as they were, and is raised."""
+        with torch.inference_mode(), threads(thread_count):
+            started = self._clock.now()
+            logits = self._forward(torch.tensor([ids], device=self._model.device))  # [vocab_size]
+            read = self._clock.now()
+            picked = self._sampler.pick(logits, self._model.vocabulary)
+            return Advance(picked, forward_s=read - started, sample_s=self._clock.now() - read)
+
+    def recorded_bytes(self) -> int:
+        return 0 if self.recorder is None else self.recorder.recorded_bytes()
+
+    def _forward(self, ids: torch.Tensor) -> torch.Tensor:
+        with recording(self.recorder):
+            try:
+                return self.cache.forward(ids)
+            except BaseException:
+                if self.recorder is not None:
+                    self.recorder.roll_back(self.cache.tokens())
+                raise

@@ -1,0 +1,32 @@
+"""The one clock of a run: `time.perf_counter`, read after the device has finished what it was asked to do.
+
+Knows devices and seconds; does not know what is being timed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from engine.model.device import synchronise
+
+
+class Clock:
+    """Stamps in seconds. `read` is the source of time and `wait` what makes the device finish; tests put their own there."""
+
+    def __init__(
+        self,
+        device: torch.device,
+        read: Callable[[], float] = time.perf_counter,
+        wait: Callable[[torch.device], None] = synchronise,
+    ) -> None:
+        self._device = device
+        self._read = read
+        self._wait = wait
+
+    def now(self) -> float:
+        """Seconds, after all work queued on the device is done."""
+        self._wait(self._device)
+        return self._read()

@@ -1,0 +1,210 @@
+"""The app's book of runs: what each one has shown so far, who watches it, and for how long it is still wanted.
+
+Knows snapshots, watchers and leases; does not know the engine process. Bounded: the records that ended first leave first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from engine import codec
+from engine.errors import EngineLost, ErrorInfo, RunUnknown, TooManyRuns
+from engine.serve.protocol import Prefilled, Snapshot, StatusChanged, Stepped, Submit, Tokenized
+from engine.serve.watcher import Watcher, wake
+from engine.trace import DecodeStep, ModelInfo, PrefillTrace, RunStatus, RunView, StopReason, Token
+
+STEPS_KEPT = 65_536  # over all records; about 200 MB
+
+RunEvent = Tokenized | Prefilled | Stepped | StatusChanged
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """One run. `link`: number of the engine process that has it, None while it waits for one."""
+
+    command: Submit
+    key: str
+    created: str
+    wanted_until: float
+    status: RunStatus
+    link: int | None = None
+    given_up: bool = False
+    model: ModelInfo | None = None
+    tokens: tuple[Token, ...] = ()
+    prefill: PrefillTrace | None = None
+    steps: list[DecodeStep] = field(default_factory=list)
+    stop_reason: StopReason | None = None
+    error: ErrorInfo | None = None
+    watchers: list[Watcher] = field(default_factory=list)
+    view: RunView | None = None
+
+    def apply(self, event: RunEvent) -> None:
+        self.view = None
+        if isinstance(event, Stepped):
+            self.steps.append(event.step)
+        elif isinstance(event, Prefilled):
+            self.prefill = event.prefill
+        elif isinstance(event, Tokenized):
+            self.model, self.tokens = event.model, event.tokens
+        else:
+            self.status, self.stop_reason, self.error = event.status, event.stop_reason, event.error
+
+    def snapshot(self) -> RunView:
+        """Made when somebody looks and something is new."""
+        if self.view is None:
+            command = self.command
+            self.view = RunView(
+                run_id=command.run_id,
+                prompt=command.prompt,
+                settings=command.settings,
+                model_id=command.model,
+                created=self.created,
+                status=self.status,
+                model=self.model,
+                tokens=self.tokens,
+                prefill=self.prefill,
+                steps=tuple(self.steps),
+                stop_reason=self.stop_reason,
+                error=self.error,
+            )
+        return self.view
+
+
+class Book:
+    """Thread-safe. `clock` gives seconds."""
+
+    def __init__(self, kept_runs: int, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kept_runs, self._lease_s, self._clock = kept_runs, lease_s, clock
+        self._lock = threading.Lock()
+        self._closed = False
+        self._entries: dict[str, Entry] = {}  # the ended ones in the order in which they ended
+
+    def add(self, command: Submit, key: str) -> Entry:
+        """Raises TooManyRuns when the book is full of runs that have not ended."""
+        status = RunStatus.QUEUED if command.play else RunStatus.PAUSED
+        created = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        with self._lock:
+            if sum(entry.status is not RunStatus.ENDED for entry in self._entries.values()) >= self._kept_runs:
+                raise TooManyRuns(limit=self._kept_runs)
+            entry = Entry(command, key, created, self._clock() + self._lease_s, status)
+            self._entries[command.run_id] = entry
+            self._trim()
+        return entry
+
+    def find(self, run_id: str) -> Entry:
+        """Raises RunUnknown."""
+        entry = self._entries.get(run_id)
+        if entry is None:
+            raise RunUnknown(run=run_id)
+        return entry
+
+    def view(self, run_id: str) -> RunView | None:
+        with self._lock:
+            entry = self._entries.get(run_id)
+            return None if entry is None else entry.snapshot()
+
+    def touch(self, run_id: str) -> None:
+        entry = self._entries.get(run_id)
+        if entry is not None:
+            entry.wanted_until = self._clock() + self._lease_s
+
+    def apply(self, event: RunEvent, frame: str | None = None) -> None:
+        """Write it down and pass it on. `frame`: its JSON, where it exists already. What comes after the end is dropped."""
+        with self._lock:
+            entry = self._entries.get(event.run_id)
+            if entry is None or entry.status is RunStatus.ENDED:
+                return
+            entry.apply(event)
+            if entry.status is RunStatus.ENDED:
+                self._entries[event.run_id] = self._entries.pop(event.run_id)
+                self._trim()
+            text = frame or codec.dump(event).decode()
+            for watcher in entry.watchers:
+                watcher.put(text)
+            watchers = list(entry.watchers)
+        if watchers:
+            wake(watchers)
+
+    def lose(self, link: int, exit_code: int) -> None:
+        """The engine process number `link` has died: its runs have ended."""
+        error = EngineLost(exit_code=exit_code).info
+        lost = [entry for entry in list(self._entries.values()) if entry.link == link]
+        for entry in lost:
+            self.apply(StatusChanged(entry.command.run_id, RunStatus.ENDED, StopReason.ERROR, error))
+            entry.given_up = True
+
+    def unwanted(self) -> list[str]:
+        """Runs that nobody watches any more; each is named once."""
+        now = self._clock()
+        with self._lock:
+            entries = [e for e in self._entries.values() if not e.given_up and not e.watchers and e.wanted_until < now]
+            for entry in entries:
+                entry.given_up = True
+        return [entry.command.run_id for entry in entries]
+
+    # watching
+
+    def watch(self, run_id: str) -> Watcher:
+        """In the event loop that will wait. Raises RunUnknown."""
+        watcher = Watcher(run_id)
+        with self._lock:
+            self.find(run_id).watchers.append(watcher)
+            watcher.over = self._closed
+        return watcher
+
+    def unwatch(self, watcher: Watcher) -> None:
+        with self._lock:
+            entry = self._entries.get(watcher.run_id)
+            if entry is not None and watcher in entry.watchers:
+                entry.watchers.remove(watcher)
+                entry.wanted_until = self._clock() + self._lease_s
+
+    def take(self, watcher: Watcher) -> list[str]:
+        """The frames that are new to this watcher; the first one, or the one after falling far behind, is a Snapshot."""
+        with self._lock:
+            entry, behind = self._entries.get(watcher.run_id), watcher.behind
+            frames = watcher.take()
+            view = entry.snapshot() if entry is not None and behind else None
+        return frames if view is None else [_snapshot_frame(view)]
+
+    def close(self) -> None:
+        """Nothing more will come: watchers are let go."""
+        with self._lock:
+            self._closed = True
+            watchers = [watcher for entry in self._entries.values() for watcher in entry.watchers]
+            for watcher in watchers:
+                watcher.over = True
+        wake(watchers)
+
+    def _trim(self) -> None:
+        """Under the lock: the runs that ended first go, watched or not, until the rest fits."""
+        surplus = len(self._entries) - self._kept_runs
+        steps = sum(len(entry.steps) for entry in self._entries.values())
+        for run_id, entry in list(self._entries.items()):
+            if surplus <= 0 and steps <= STEPS_KEPT:
+                return
+            if entry.status is RunStatus.ENDED:
+                del self._entries[run_id]
+                surplus, steps = surplus - 1, steps - len(entry.steps)
+                for watcher in entry.watchers:
+                    watcher.over = True
+                wake(entry.watchers)
+
+
+def _snapshot_frame(view: RunView) -> str:
+    snapshot = Snapshot(
+        run_id=view.run_id,
+        status=view.status,
+        model=view.model,
+        tokens=view.tokens,
+        prefill=view.prefill,
+        steps=view.steps,
+        stop_reason=view.stop_reason,
+        error=view.error,
+        max_new_tokens=view.settings.max_new_tokens,
+    )
+    return codec.dump(snapshot).decode()

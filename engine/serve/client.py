@@ -1,0 +1,247 @@
+"""The app's side of the engine: starts the process, keeps the book of its runs, starts it again when it dies.
+
+Knows processes, runs and questions as the pages see them; does not know torch, models from the inside, or Streamlit. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import secrets
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from engine import codec
+from engine.errors import EngineLost, EngineUnavailable, ErrorInfo, InvalidSetting, LoneSurrogate, NotYours, RunFreed, RunUnknown
+from engine.serve.book import Book
+from engine.serve.keeper import EngineStatus, Keeper
+from engine.serve.protocol import (
+    AcceptTerms,
+    Answered,
+    AskAttention,
+    AskCell,
+    AskTerms,
+    Hello,
+    LoadModel,
+    Message,
+    ModelFailed,
+    ModelFreed,
+    ModelProgress,
+    ModelReady,
+    StatusChanged,
+    Steer,
+    SteerAction,
+    Submit,
+    read_address,
+    read_event,
+)
+from engine.serve.questions import Questions
+from engine.serve.stock import ModelStatus, Stock
+from engine.settings import Settings
+from engine.trace import RunSettings, RunStatus, RunView, StopReason
+
+__all__ = ["EngineClient", "EngineStatus", "ModelStatus", "Ticket"]
+
+TERMS_TIMEOUT_S = 60.0  # they may have to be fetched
+PACE_LIMIT_S = 3600.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """`run_id` lets watch, `key` lets steer."""
+
+    run_id: str
+    key: str
+
+
+class EngineClient:
+    """One engine process and its runs. `start` before use; `close` leaves no process behind (also at the interpreter's exit)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._lease_s = settings.lease_s
+        self._book = Book(settings.kept_runs, settings.lease_s)
+        self._stock = Stock()
+        self._questions = Questions()
+        self._keeper = Keeper(settings, self._receive, self._lose)
+        self._closed = threading.Event()
+
+    def start(self) -> None:
+        """Returns at once; the process comes up meanwhile."""
+        atexit.register(self.close)
+        self._keeper.start()
+        threading.Thread(target=self._reap, name="engine reaper", daemon=True).start()
+
+    def close(self) -> None:
+        atexit.unregister(self.close)
+        self._closed.set()
+        self._keeper.close()
+        self._questions.fail(EngineUnavailable(detail="closed").info)
+        self._book.close()
+
+    def status(self) -> EngineStatus:
+        return self._keeper.status()
+
+    # models
+
+    def load_model(self, model: str, device: str = "auto") -> None:
+        """Asynchronous: see model_status. Raises LoneSurrogate."""
+        for text in (model, device):
+            _check_text(text)
+        self._stock.expect(model, device)
+        self._post(LoadModel(model, device))
+
+    def model_status(self, model: str, device: str = "auto") -> ModelStatus:
+        return self._stock.get(model, device)
+
+    def terms(self, model: str) -> str:
+        """The terms of a packaged model; "" without any. Raises EngineError."""
+        return str(self._ask(AskTerms(secrets.token_hex(8), model), TERMS_TIMEOUT_S))
+
+    def accept_terms(self, model: str) -> None:
+        self._ask(AcceptTerms(secrets.token_hex(8), model), TERMS_TIMEOUT_S)
+
+    # runs
+
+    def submit(
+        self,
+        prompt: str,
+        settings: RunSettings,
+        *,
+        model: str,
+        device: str = "auto",
+        session: str,
+        play: bool = True,
+        pace_s: float = 0.0,
+    ) -> Ticket:
+        """A new run; it has one lease before somebody must be watching. Raises LoneSurrogate, InvalidSetting, TooManyRuns."""
+        for text in (prompt, settings.system_prompt or "", model, device, session):
+            _check_text(text)
+        _check_pace(pace_s)
+        run_id, key = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
+        command = Submit(run_id, session, model, device, prompt, settings, play, pace_s)
+        data = codec.dump(command)  # what cannot be sent fails here, before there is a run
+        entry = self._book.add(command, key)
+        self._keeper.post(data, lambda number: setattr(entry, "link", number))
+        return Ticket(run_id, key)
+
+    def view(self, run_id: str) -> RunView | None:
+        """What the run has shown so far; None when it is unknown or has left the book."""
+        return self._book.view(run_id)
+
+    def can_steer(self, run_id: str, key: str | None) -> bool:
+        try:
+            entry = self._book.find(run_id)
+        except RunUnknown:
+            return False
+        return key is not None and secrets.compare_digest(entry.key.encode(), key.encode(errors="replace"))
+
+    def steer(self, run_id: str, key: str | None, action: SteerAction, pace_s: float | None = None) -> None:
+        """Raises RunUnknown, NotYours, InvalidSetting. A run that has ended can only be cancelled (its live memory is freed)."""
+        entry = self._book.find(run_id)
+        if not self.can_steer(run_id, key):
+            raise NotYours(run=run_id)
+        if pace_s is not None:
+            _check_pace(pace_s)
+        self._book.touch(run_id)
+        if entry.status is not RunStatus.ENDED or action == "cancel":
+            self._post(Steer(run_id, action, pace_s))
+
+    def touch(self, run_id: str) -> None:
+        """Somebody is looking."""
+        self._book.touch(run_id)
+
+    def attention(self, run_id: str, layer: int, head: int | None = None, timeout_s: float = 15.0) -> np.ndarray:
+        """float32 [queries, keys], read-only; mean over heads for None. Raises EngineError."""
+        return self._look(run_id, AskAttention(secrets.token_hex(8), run_id, layer, head), timeout_s)
+
+    def cell(self, run_id: str, layer: int, position: int, timeout_s: float = 15.0) -> np.ndarray:
+        """Key and value of one token in one layer, float32 [2, kv_heads, head_dim], read-only. Raises EngineError."""
+        return self._look(run_id, AskCell(secrets.token_hex(8), run_id, layer, position), timeout_s)
+
+    async def stream(self, run_id: str) -> AsyncIterator[str]:
+        """JSON texts for one browser: a Snapshot, then each event once, in order. Goes on after the run's end, until the run leaves
+        the book or the client is closed. A browser that falls far behind gets a new Snapshot instead. Raises RunUnknown.
+        """
+        watcher = self._book.watch(run_id)
+        try:
+            while not watcher.over:
+                watcher.event.clear()
+                for frame in self._book.take(watcher):
+                    yield frame
+                await watcher.event.wait()
+        finally:
+            self._book.unwatch(watcher)
+
+    def _post(self, message: Message) -> None:
+        self._keeper.post(codec.dump(message))
+
+    def _look(self, run_id: str, question: AskAttention | AskCell, timeout_s: float) -> np.ndarray:
+        entry = self._book.find(run_id)
+        self._book.touch(run_id)
+        if entry.link is not None and entry.link != self._keeper.number:
+            raise RunFreed(run=run_id)
+        answer = self._ask(question, timeout_s)
+        assert isinstance(answer, np.ndarray)
+        return answer
+
+    def _ask(self, question: AskAttention | AskCell | AskTerms | AcceptTerms, timeout_s: float) -> np.ndarray | str:
+        if self._closed.is_set():
+            raise EngineUnavailable(detail="closed")
+        with self._questions.expecting(question.request_id) as answer:
+            self._post(question)
+            return answer(timeout_s)
+
+    # in the keeper's thread
+
+    def _receive(self, data: bytes, more: Callable[[], bytes]) -> None:
+        try:
+            event = read_event(data)
+        except msgspec.MsgspecError as failure:
+            log.exception("a message that cannot be read")
+            self._give_up(data, failure)
+            return
+        if isinstance(event, Answered):
+            self._questions.answer(event, more() if event.dtype else b"")
+        elif isinstance(event, ModelProgress | ModelReady | ModelFailed | ModelFreed):
+            self._stock.apply(event)
+        elif not isinstance(event, Hello):
+            self._book.apply(event, data.decode())
+
+    def _give_up(self, data: bytes, failure: Exception) -> None:
+        """End the run whose message cannot be read: nobody is to wait for what will not come."""
+        run_id = read_address(data).run_id
+        if run_id is not None:
+            error = ErrorInfo("internal", {"detail": str(failure)})
+            self._book.apply(StatusChanged(run_id, RunStatus.ENDED, StopReason.ERROR, error))
+            self._post(Steer(run_id, "cancel"))
+
+    def _lose(self, number: int, exit_code: int) -> list[bytes]:
+        self._book.lose(number, exit_code)
+        self._questions.fail(EngineLost(exit_code=exit_code).info)
+        return [codec.dump(wish) for wish in self._stock.lose(exit_code)]
+
+    # in the reaper's thread
+
+    def _reap(self) -> None:
+        """Cancel what nobody watches: a run that goes on ends, one that has ended lets go of its live memory."""
+        while not self._closed.wait(min(max(self._lease_s / 4, 0.05), 1.0)):
+            for run_id in self._book.unwanted():
+                self._post(Steer(run_id, "cancel"))
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise LoneSurrogate(position=error.start) from error
+
+
+def _check_pace(pace_s: float) -> None:
+    if not 0.0 <= pace_s <= PACE_LIMIT_S:
+        raise InvalidSetting(field="pace_s", value=str(pace_s), allowed=f"0 … {PACE_LIMIT_S}")

@@ -1,0 +1,268 @@
+"""Fair turns: one worker, many jobs, round robin between sessions.
+
+Knows jobs, errands (loading a model) and questions; does not know models, processes or messages other than a status. Any thread may
+add, steer or ask; only the worker calls `turn` or `run`. What is asked about a job that is in the middle of a turn happens right
+after it, as if it had come then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+from engine.errors import EngineError, ErrorInfo, OutOfMemory, RunFreed, RunUnknown
+from engine.serve.job import Job
+from engine.serve.protocol import Message, StatusChanged, SteerAction
+from engine.trace import RunStatus, StopReason
+
+log = logging.getLogger(__name__)
+
+QUESTIONS_WAITING = 256
+JOBS_REMEMBERED = 512  # ended and freed, so that a late question hears "freed" and not "unknown"
+
+
+class Errand(Protocol):
+    """Something long that the worker does between turns. It reports its own failures."""
+
+    def can_run(self) -> bool: ...
+    def run(self) -> None: ...
+
+
+class Scheduler:
+    """`emit` takes StatusChanged and whatever the jobs' turns give, in order. `clock` gives seconds.
+
+    held_runs: how many started jobs keep their live memory at once; the ones that ended first are freed first.
+    """
+
+    def __init__(self, emit: Callable[[Message], None], *, clock: Callable[[], float] = time.perf_counter, held_runs: int = 16) -> None:
+        self._emit, self._clock, self._held_runs = emit, clock, held_runs
+        self._changed = threading.Condition()  # re-entrant: guards all below
+        self._jobs: dict[str, Job] = {}  # ended ones in the order in which they ended
+        self._rings: dict[str, deque[Job]] = {}  # session → its live jobs; both in the order of their next turns
+        self._errands: deque[Errand] = deque()
+        self._questions: deque[tuple[str, Callable[[], None]]] = deque()
+        self._closed = False
+
+    # from any thread
+
+    def add(self, job: Job) -> None:
+        with self._changed:
+            self._jobs[job.run_id] = job
+            self._rings.setdefault(job.session, deque()).append(job)
+            self._tell(job)
+            self._changed.notify_all()
+
+    def steer(self, run_id: str, action: SteerAction, pace_s: float | None = None, at: float | None = None) -> None:
+        """`at`: when it was asked. A job that is not known any more is beyond steering: nothing happens."""
+        with self._changed:
+            job = self._jobs.get(run_id)
+            if job is None:
+                log.info("%s for a run that is not here", action)
+                return
+            job.deferred.append((action, pace_s, self._clock() if at is None else at))
+            if not job.busy:
+                self._settle(job)
+
+    def ask(self, run_id: str, question: Callable[[], None]) -> bool:
+        """To be answered between two turns; it reports its own failures. False: too many are waiting."""
+        with self._changed:
+            if len(self._questions) >= QUESTIONS_WAITING:
+                return False
+            self._questions.append((run_id, question))
+            self._changed.notify_all()
+            return True
+
+    def send(self, errand: Errand) -> None:
+        with self._changed:
+            self._errands.append(errand)
+            self._changed.notify_all()
+
+    def find(self, run_id: str) -> Job:
+        """Raises RunUnknown, RunFreed."""
+        job = self._jobs.get(run_id)
+        if job is None:
+            raise RunUnknown(run=run_id)
+        if job.freed:
+            raise RunFreed(run=run_id)
+        return job
+
+    def release(self, group: Hashable) -> None:
+        """What the jobs of `group` were waiting for is there."""
+        with self._changed:
+            for job in self._live(group):
+                job.ready = True
+            self._changed.notify_all()
+
+    def fail(self, group: Hashable, error: ErrorInfo) -> None:
+        """What the waiting jobs of `group` need will not come."""
+        with self._changed:
+            for job in [job for job in self._live(group) if not job.ready]:
+                self._end(job, StopReason.ERROR, error)
+
+    def in_use(self, group: Hashable) -> bool:
+        """Whether a job that has not ended holds what `group` names."""
+        with self._changed:
+            return any(job.ready for job in self._live(group))
+
+    def free_ended(self, group: Hashable) -> None:
+        with self._changed:
+            for job in self._jobs.values():
+                if job.ended and job.group == group:
+                    job.free()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    # the worker
+
+    def run(self) -> None:
+        """Take turns until closed."""
+        while not self._closed:
+            if not self.turn():
+                self._rest()
+
+    def turn(self) -> bool:
+        """At most one question, one errand and one job's turn, in this order. False: there was nothing to do."""
+        with self._changed:
+            question = self._questions.popleft() if self._questions else None
+        if question is not None:
+            self._answer(*question)
+        with self._changed:
+            errand = next((errand for errand in self._errands if errand.can_run()), None)
+            if errand is not None:
+                self._errands.remove(errand)
+        if errand is not None:
+            _guarded(errand.run)
+        job = self._next_job()
+        if job is not None:
+            self._play(job)
+        return question is not None or errand is not None or job is not None
+
+    def _rest(self) -> None:
+        """Sleep until something is asked or the next paced turn is due."""
+        with self._changed:
+            if self._closed or self._questions or any(errand.can_run() for errand in self._errands):
+                return
+            due = [job.due_at() for ring in self._rings.values() for job in ring if job.wants_turn]
+            wait_s = min(due) - self._clock() if due else None
+            if wait_s is None or wait_s > 0:
+                self._changed.wait(wait_s)
+
+    def _answer(self, run_id: str, question: Callable[[], None]) -> None:
+        with self._changed:
+            job = self._jobs.get(run_id)
+            if job is not None:
+                job.busy = True
+        _guarded(question)
+        with self._changed:
+            if job is not None:
+                job.busy = False
+                self._settle(job)
+
+    def _next_job(self) -> Job | None:
+        """The next due job of the next session in turn; both go to the end of their rings."""
+        with self._changed:
+            now = self._clock()
+            for session, ring in self._rings.items():
+                job = next((job for job in ring if job.wants_turn and job.due_at() <= now), None)
+                if job is not None:
+                    ring.remove(job)
+                    ring.append(job)
+                    self._rings[session] = self._rings.pop(session)
+                    self._start(job, now)
+                    return job
+            return None
+
+    def _start(self, job: Job, now: float) -> None:
+        first = not job.started
+        job.begin(now)
+        if job.status is RunStatus.QUEUED:
+            job.status = RunStatus.RUNNING
+            self._tell(job)
+        if first:
+            self._trim()
+
+    def _play(self, job: Job) -> None:
+        message, error, reason = None, None, None
+        try:
+            message = job.advance()
+            if message is not None:
+                self._emit(message)
+        except EngineError as failure:
+            error = job.work.error or failure.info
+            reason = StopReason.OUT_OF_MEMORY if isinstance(failure, OutOfMemory) else StopReason.ERROR
+        except Exception as failure:
+            log.exception("a turn failed")
+            error = job.work.error or ErrorInfo("internal", {"detail": f"{type(failure).__name__}: {failure}"})
+        with self._changed:
+            job.finish(self._clock())
+            if message is None or job.work.stop_reason is not None:
+                self._end(job, job.work.stop_reason or reason or StopReason.ERROR, error or job.work.error)
+            self._settle(job)
+
+    # under the lock
+
+    def _live(self, group: Hashable) -> list[Job]:
+        return [job for ring in self._rings.values() for job in ring if job.group == group]
+
+    def _settle(self, job: Job) -> None:
+        """Do what was asked about a job that is not (any more) in the middle of a turn."""
+        while job.deferred:
+            action, pace_s, at = job.deferred.pop(0)
+            before = job.status
+            if not job.ended:
+                self._apply(job, action, pace_s, at)
+            if action == "cancel":
+                job.free()
+            if job.status is not before and not job.ended:
+                self._tell(job)
+        self._changed.notify_all()
+
+    def _apply(self, job: Job, action: str, pace_s: float | None, at: float) -> None:
+        if pace_s is not None:
+            job.set_pace(pace_s, at)
+        if action == "play":
+            job.play(at)
+        elif action == "pause":
+            job.pause(at)
+        elif action == "step":
+            job.step(at)
+        else:
+            job.work.stop(StopReason.STOPPED)
+            self._end(job, job.work.stop_reason or StopReason.STOPPED, job.work.error)
+
+    def _end(self, job: Job, reason: StopReason, error: ErrorInfo | None) -> None:
+        job.end()
+        ring = self._rings[job.session]
+        ring.remove(job)
+        if not ring:
+            del self._rings[job.session]
+        self._jobs[job.run_id] = self._jobs.pop(job.run_id)
+        self._tell(job, reason, error)
+        self._trim()
+        self._changed.notify_all()
+
+    def _trim(self) -> None:
+        holding = [job for job in self._jobs.values() if job.started and not job.freed]
+        surplus = len(holding) - self._held_runs
+        for job in [job for job in holding if job.ended and not job.busy][: max(surplus, 0)]:
+            job.free()
+        forgotten = [job.run_id for job in self._jobs.values() if job.ended and job.freed][:-JOBS_REMEMBERED]
+        for run_id in forgotten:
+            del self._jobs[run_id]
+
+    def _tell(self, job: Job, reason: StopReason | None = None, error: ErrorInfo | None = None) -> None:
+        self._emit(StatusChanged(job.run_id, job.status, reason, error))
+
+
+def _guarded(task: Callable[[], None]) -> None:
+    try:
+        task()
+    except Exception:
+        log.exception("a task that reports its own failures did not")

@@ -1,0 +1,219 @@
+"""The engine process: `python -m engine.serve.server PORT`, started by the app, which hands it a key on its standard input.
+
+Knows how scheduler, models, questions and connection are put together; does not know pages or browsers. Three threads: the main one
+reads commands, the worker owns models and runs, the sender writes. When the app is gone, whatever the reason, the process ends.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from engine import codec
+from engine.errors import EngineError, ErrorInfo
+from engine.serve.desk import Desk
+from engine.serve.job import Job
+from engine.serve.protocol import (
+    Hello,
+    LoadModel,
+    Message,
+    ModelFailed,
+    Shutdown,
+    StatusChanged,
+    Steer,
+    Submit,
+    read_address,
+    read_boot,
+    read_command,
+)
+from engine.serve.scheduler import Scheduler
+from engine.serve.shelf import Progress, Shelf, Wanted
+from engine.serve.wire import Wire, dial
+from engine.serve.work import RunWork
+from engine.settings import Settings
+from engine.trace import RunStatus, StopReason
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 0.3  # for the turn in progress, when the app is gone
+
+
+class Outbox:
+    """Messages on their way to the app: the worker hands over and goes on, a thread of its own does the writing."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._waiting: queue.SimpleQueue[bytes | memoryview] = queue.SimpleQueue()
+        self._pair = threading.Lock()  # an array follows its announcement, whoever else is sending
+        threading.Thread(target=self._write, name="sender", daemon=True).start()
+
+    def put(self, message: Message, array: Any = None) -> None:
+        """`array`: numpy, C-ordered; sent as its bytes."""
+        data = codec.dump(message)
+        with self._pair:
+            self._waiting.put(data)
+            if array is not None:
+                self._waiting.put(array.tobytes())
+
+    def _write(self) -> None:
+        try:
+            while True:
+                self._wire.send(self._waiting.get())
+        except OSError:
+            leave(0)
+
+
+class Models:
+    """Loader, weights and registry, as the shelf and the desk want them. Imports them when first needed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def check(self, model: str) -> None:
+        from engine.model import registry
+
+        registry.find(model)
+
+    def place(self, device: str) -> str:
+        from engine.model.device import device_named
+
+        return str(device_named(device))
+
+    def prepare(self, model: str, progress: Progress) -> None:
+        from engine.model import registry, weights
+
+        weights.ensure(registry.find(model), self._settings, progress)
+
+    def load(self, model: str, device: str, progress: Progress) -> Any:
+        from engine.model.loader import load_model
+
+        return load_model(model, device=device, settings=self._settings, progress=progress)
+
+    def discard(self) -> None:
+        import gc
+
+        import torch
+
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        if torch.backends.mps.is_available():
+            torch.mps.empty_cache()
+
+    def terms(self, model: str) -> str:
+        from engine.model import registry, weights
+
+        return weights.terms_text(registry.find(model), self._settings)
+
+    def accept(self, model: str) -> None:
+        from engine.model import registry, weights
+
+        weights.accept_terms(registry.find(model), self._settings)
+
+
+class Server:
+    """One engine on one connection."""
+
+    def __init__(self, wire: Wire, settings: Settings) -> None:
+        self._wire = wire
+        self._outbox = Outbox(wire)
+        models = Models(settings)
+        self._scheduler = Scheduler(self._outbox.put, held_runs=settings.held_runs)
+        self._shelf = Shelf(self._scheduler, self._outbox.put, models)
+        self._desk = Desk(self._scheduler, self._outbox.put, models)
+        self._worker = threading.Thread(target=self._work, name="worker", daemon=True)
+
+    def serve(self) -> None:
+        """Until the app is gone or says so."""
+        self._worker.start()
+        self._outbox.put(Hello(os.getpid()))
+        try:
+            while self._handle(self._wire.receive(), time.perf_counter()):
+                pass
+        except (EOFError, OSError):
+            log.info("the app is gone")
+        self._scheduler.close()
+        self._worker.join(GRACE_S)
+
+    def _work(self) -> None:
+        try:
+            for heavy in ("engine.model.loader", "engine.run"):  # the slow part of the first load; nobody waits for it yet
+                importlib.import_module(heavy)
+            self._scheduler.run()
+        except BaseException:
+            log.exception("the worker failed")
+            leave(1)
+
+    def _handle(self, data: bytes, at: float) -> bool:
+        """False: the app wants no more."""
+        try:
+            command = read_command(data)
+            if isinstance(command, Shutdown):
+                return False
+            if isinstance(command, Submit):
+                self._submit(command, at)
+            elif isinstance(command, Steer):
+                self._scheduler.steer(command.run_id, command.action, command.pace_s, at)
+            elif isinstance(command, LoadModel):
+                self._load(Wanted(command.model, command.device))
+            else:
+                self._desk.take(command)
+        except msgspec.MsgspecError as failure:
+            log.exception("a command that cannot be read")
+            self._refuse(data, failure)
+        except Exception:
+            log.exception("a command failed")
+        return True
+
+    def _refuse(self, data: bytes, failure: Exception) -> None:
+        """Tell who waits for what a broken command was to start."""
+        run_id = read_address(data).run_id
+        if run_id is not None:
+            error = ErrorInfo("internal", {"detail": str(failure)})
+            self._outbox.put(StatusChanged(run_id, RunStatus.ENDED, StopReason.ERROR, error))
+
+    def _load(self, wanted: Wanted) -> None:
+        try:
+            if self._shelf.want(wanted):
+                self._shelf.announce(wanted)
+        except EngineError as failure:
+            self._outbox.put(ModelFailed(wanted.model, wanted.device, failure.info))
+
+    def _submit(self, command: Submit, at: float) -> None:
+        wanted = Wanted(command.model, command.device)
+        work = RunWork(command, lambda: self._shelf.take(wanted), at)
+        status = RunStatus.QUEUED if command.play else RunStatus.PAUSED
+        job = Job(command.run_id, command.session, work, at, group=wanted, ready=False, pace_s=command.pace_s, status=status)
+        self._scheduler.add(job)
+        try:
+            self._shelf.want(wanted)
+        except EngineError as failure:
+            self._scheduler.fail(wanted, failure.info)
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once: threads in the middle of torch or of a load do not hold it up. Downloads end with it by themselves."""
+    os._exit(code)
+
+
+def main(arguments: list[str]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the app is the one to close this process
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="engine %(levelname)s %(name)s: %(message)s")
+    boot = read_boot(sys.stdin.buffer.readline())
+    settings = Settings(home=Path(boot.home), offline=boot.offline, held_runs=boot.held_runs)
+    Server(dial(int(arguments[0]), bytes.fromhex(boot.key)), settings).serve()
+    leave(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,74 @@
+"""Station 3: the answer, one token at a time, with the notes growing beside it."""
+
+import statistics
+
+import streamlit as st
+
+from ui import numbers, panels, state
+from ui.components.answer import answer
+from ui.components.candidates import candidates
+from ui.components.clock import clock
+from ui.components.meters import meters
+from ui.components.notes import notes
+from ui.components.token_strip import token_strip
+from ui.state import t
+
+panels.head("decode")
+view = panels.window_on_run("decode")
+if view is None:
+    st.stop()
+run = panels.live(view)
+
+# 1 · the answer grows
+with panels.card("answer"):
+    panels.card_title(t("decode.answer"), None, t("decode.answer_note"))
+    answer(**run, labels=state.labels("answer"), key="decode_answer")
+    panels.ending(view, told=True)
+
+# 2 · the notes, and what may come next
+left, right = st.columns([3, 2])
+with left, panels.card("notes", stretch=True):
+    panels.card_title(t("decode.notes"), "measured", t("decode.notes_note"))
+    notes(**run, **numbers.notes_formula(view), labels=state.labels("notes"), key="decode_notes")
+with right, panels.card("next", stretch=True):
+    panels.card_title(t("decode.next"), "measured", t("decode.next_note"))
+    candidates(**run, labels=state.labels("candidates"), key="decode_candidates")
+
+# 3 · the clock
+with panels.card("meters"):
+    panels.card_title(t("decode.meters"), "measured")
+    meters(**run, **numbers.notes_formula(view), labels=state.labels("meters"), key="decode_meters")
+    clock(**run, labels=state.labels("clock"), key="decode_clock")
+with panels.card("strip"):
+    panels.card_title(t("decode.strip"), "measured", t("decode.strip_note"))
+    token_strip(**run, show="all", tokens=None, labels=state.labels("token_strip"), key="decode_strip")
+
+# 4 · the numbers, as they stand when the run pauses or ends
+summary = numbers.latency(view)
+last = view.steps[-1] if view.steps else view.prefill
+if summary and last and view.model:
+    panels.figures(
+        [
+            numbers.Figure(t("shell.ttft"), numbers.milliseconds(summary.ttft_s), "measured", t("shell.ttft_help")),
+            numbers.Figure(t("shell.tpot"), numbers.milliseconds(summary.tpot_s), "measured", t("shell.tpot_help")),
+            numbers.Figure(t("decode.kv"), numbers.mebibytes(last.kv_bytes), "measured", numbers.in_full(last.kv_bytes)),
+            numbers.kv_formula(view.model, last.kv_tokens),
+            numbers.kv_as_mha(view.model, last.kv_tokens),
+        ]
+    )
+    panels.formula_check(view.model, last.kv_tokens, last.kv_bytes)
+st.markdown(t("decode.loop"))
+
+# 5 · predict, then check: is the tenth token slower than the first?
+third = len(view.steps) // 3
+early = statistics.median(step.busy_s for step in view.steps[:third]) if third >= 4 else 0.0
+late = statistics.median(step.busy_s for step in view.steps[-third:]) if third >= 4 else 0.0
+change = late / early if early else None
+panels.predict(
+    "decode",
+    ("slower", "same", "faster"),
+    None if change is None else "same" if 0.85 <= change <= 1.15 else "slower" if change > 1.15 else "faster",
+    t("decode.check", early=numbers.milliseconds(early), late=numbers.milliseconds(late)),
+)
+panels.how("decode", ("engine/run.py", "Run.decode"))
+panels.go_on("detokenize")

@@ -1,0 +1,301 @@
+"""Every page in both languages through AppTest, on a tiny real model behind the real engine process."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine import errors
+from engine.trace import RunStatus, RunView, StopReason
+from ui import i18n, navigation, panels, resources, state
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [spec.key for spec in navigation.PAGES]
+QUESTION = "the cat sat on the mat the cat"
+HOSTILE = "</span><script>alert(1)</script> $5 and $6 _a_ :red[x] **b** `c` ``` :material/home:"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine_process(tiny_dir: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The app's own client, on a tiny checkpoint; no engine process stays behind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENBOOK_MODEL", str(tiny_dir("llama")))
+        patch.setenv("OPENBOOK_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("OPENBOOK_DEVICE", "cpu")
+        patch.setenv("OPENBOOK_LEASE_S", "120")
+        patch.setenv("OPENBOOK_OFFLINE", "1")
+        client = resources.engine()
+        wait_for(lambda: client.model_status(resources.settings().model, "cpu").state == "ready")
+        yield
+        resources.close()
+
+
+def wait_for(ready: Callable[[], object], timeout_s: float = 60.0) -> None:
+    deadline = time.perf_counter() + timeout_s
+    while not ready():
+        assert time.perf_counter() < deadline, "waited too long"
+        time.sleep(0.02)
+
+
+def open_app(language: str = "en", page: str = "home", **query: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "ui" / "shell.py"), default_timeout=30)
+    app.query_params["lang"] = language
+    for name, value in query.items():
+        app.query_params[name] = value
+    app.run()
+    return go_to(app, page) if page != "home" else app
+
+
+def go_to(app: AppTest, page: str) -> AppTest:
+    return app.switch_page(f"../pages/{page}.py").run()
+
+
+def ask(app: AppTest, question: str = QUESTION, max_new_tokens: int = 6) -> RunView:
+    """Ask on the home page and wait for the run's end; gives the run."""
+    app.number_input(key=state.MAX_NEW).set_value(max_new_tokens)
+    app.text_area(key=state.QUESTION).set_value(question)
+    app.button(key="ask_own").click().run()
+    assert not app.exception
+    wait_for(lambda: view_of(app).status == RunStatus.ENDED)
+    app.run()
+    return view_of(app)
+
+
+def view_of(app: AppTest) -> RunView:
+    view = resources.engine().view(app.session_state["run_id"])
+    assert view is not None
+    return view
+
+
+def words_of(app: AppTest) -> str:
+    parts = [*app.markdown, *app.caption, *app.title, *app.text, *app.error, *app.warning, *app.info]
+    return "\n".join(str(part.value) for part in parts)
+
+
+@pytest.mark.parametrize("language", i18n.LANGUAGES)
+@pytest.mark.parametrize("page", PAGES)
+def test_page_without_a_run(page: str, language: str) -> None:
+    app = open_app(language, page)
+    assert not app.exception
+    assert app.title[0].value == i18n.text(language, f"{page}.title")
+    assert {"play", "step", "back", "begin", "stop"} <= {button.key for button in app.button}
+    assert app.button(key="play").label == i18n.text(language, "shell.play")
+    assert app.button(key="stop").disabled
+    starters = {"home": ["example_1", "ask_own"]}.get(page, [f"empty_{page}"])
+    assert all(app.button(key=key) for key in starters)
+
+
+@pytest.mark.parametrize("language", i18n.LANGUAGES)
+@pytest.mark.parametrize("page", PAGES)
+def test_page_with_a_run(page: str, language: str) -> None:
+    app = open_app(language)
+    run = ask(app)
+    go_to(app, page)
+    assert not app.exception, app.exception
+    assert app.query_params["run"] == [run.run_id] or app.query_params["run"] == run.run_id
+    assert not app.error
+    if page in {"prefill", "decode"}:
+        assert i18n.text(language, "shell.formula_agree").split("{")[0].strip() in words_of(app)
+    if page == "prefill":
+        assert app.slider(key=state.LAYER).max == 2
+        assert app.button(key="head_3")
+        assert len(app.get("plotly_chart")) == 1
+
+
+def test_numbers_on_the_pages_are_the_runs_own() -> None:
+    app = open_app()
+    run = ask(app)
+    assert run.prefill is not None
+    go_to(app, "tokenize")
+    typed = sum(token.kind == "prompt" for token in run.tokens)
+    values = [metric.value for metric in app.metric]
+    assert values[:3] == [str(len(QUESTION)), str(len(QUESTION.encode())), f"{typed} + {len(run.tokens) - typed}"]
+    go_to(app, "prefill")
+    assert run.prefill.kv_bytes == 2 * 3 * 2 * 8 * run.prefill.kv_tokens * run.model.dtype_bytes  # type: ignore[union-attr]
+    assert f"{run.prefill.kv_bytes:,} B" in words_of(app)
+
+
+def test_language_switch_keeps_the_run() -> None:
+    app = open_app("en", "home")
+    run = ask(app)
+    go_to(app, "decode")
+    app.segmented_control(key=state.LANGUAGE).set_value("zh").run()
+    assert not app.exception
+    assert app.title[0].value == i18n.text("zh", "decode.title")
+    assert view_of(app).run_id == run.run_id
+    assert app.number_input(key=state.MAX_NEW).value == 6
+    assert "zh" in app.query_params["lang"]
+
+
+def test_language_follows_the_browser() -> None:
+    for locale, language in (("zh-CN", "zh"), ("zh-TW", "zh"), ("de-DE", "en"), ("en-US", "en")):
+        app = AppTest.from_file(str(ROOT / "ui" / "shell.py"), default_timeout=30)
+        app.context = {"locale": locale}
+        app.run()
+        assert app.title[0].value == i18n.text(language, "home.title")
+
+
+def test_steps_back_move_a_cursor_and_compute_nothing() -> None:
+    app = open_app()
+    run = ask(app)
+    last = len(run.generated) - 1
+    assert last >= 2
+    app.button(key="back").click().run()
+    assert app.session_state["cursor"] == last - 1
+    app.button(key="begin").click().run()
+    assert app.session_state["cursor"] == 0
+    assert app.button(key="back").disabled
+    app.button(key="step").click().run()
+    assert app.session_state["cursor"] == 1
+    for _ in range(last - 1):
+        app.button(key="step").click().run()
+    assert app.session_state["cursor"] is None
+    assert view_of(app).steps == run.steps
+
+
+def test_step_begins_a_run_and_goes_on_by_one() -> None:
+    app = open_app()
+    app.text_area(key=state.QUESTION).set_value(QUESTION).run()
+    app.button(key="step").click().run()
+    wait_for(lambda: view_of(app).tokens)
+    assert view_of(app).prefill is None, "the first step only cuts the question"
+    app.button(key="step").click().run()
+    wait_for(lambda: view_of(app).prefill is not None)
+    assert not view_of(app).steps
+    app.button(key="step").click().run()
+    wait_for(lambda: len(view_of(app).steps) == 1)
+    time.sleep(0.3)
+    assert len(view_of(app).steps) == 1, "one step is one token"
+    app.button(key="stop").click().run()
+    wait_for(lambda: view_of(app).status == RunStatus.ENDED)
+    assert view_of(app).stop_reason == StopReason.STOPPED
+    assert len(view_of(app).generated) == 2
+
+
+def test_reload_with_the_key_steers_and_without_it_follows() -> None:
+    owner = open_app()
+    run = ask(owner, max_new_tokens=5)
+    key = owner.session_state["run_key"]
+    again = open_app("zh", run=run.run_id, key=key)
+    assert not again.button(key="play").disabled
+    assert again.number_input(key=state.MAX_NEW).value == 5
+    assert again.text_area(key=state.QUESTION).value == QUESTION
+    for stolen in ({}, {"key": "A" * 22}):
+        follower = open_app("zh", run=run.run_id, **stolen)
+        assert not follower.exception
+        assert all(follower.button(key=name).disabled for name in ("play", "step", "back", "begin", "stop"))
+        assert i18n.text("zh", "shell.follower") in words_of(follower)
+        assert "key" not in follower.query_params
+
+
+def test_share_link_has_no_key() -> None:
+    app = open_app()
+    run = ask(app)
+    link = next(code.value for code in app.code if "run=" in code.value)
+    assert run.run_id in link
+    assert app.session_state["run_key"] not in link
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"temp": "-1", "max_new": "1e9", "model": "../../etc", "prompt": "<script>"},
+        {"run": "../../etc/passwd", "key": "<script>"},
+        {"run": "x" * 4000, "key": "\x00"},
+        {"run": "A" * 22},
+    ],
+)
+def test_hostile_query_is_harmless(query: dict[str, str]) -> None:
+    app = open_app("xx", **query)
+    assert not app.exception
+    assert app.title[0].value == i18n.text("en", "home.title")
+    assert app.session_state["model"] == resources.settings().model
+    assert "run" not in app.query_params
+    assert "prompt" not in app.query_params
+
+
+@pytest.mark.parametrize("language", i18n.LANGUAGES)
+@pytest.mark.parametrize("question", ["", " ", "\n"])
+def test_empty_question_gets_a_sentence(question: str, language: str) -> None:
+    app = open_app(language)
+    app.text_area(key=state.QUESTION).set_value(question)
+    app.button(key="ask_own").click().run()
+    assert not app.exception
+    assert app.warning[0].value == i18n.text(language, "errors.empty_prompt")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_hostile_text_is_never_markup(page: str) -> None:
+    app = open_app()
+    run = ask(app, HOSTILE)
+    assert run.prompt == HOSTILE
+    go_to(app, page)
+    assert not app.exception
+    for element in (*app.markdown, *app.caption, *app.error, *app.info, *app.warning):
+        outside = "".join(element.value.split("`")[::2])
+        assert "<script" not in outside
+        assert ":red[x]" not in outside
+
+
+def test_model_that_does_not_exist_is_said() -> None:
+    app = open_app()
+    app.session_state[state.MODEL] = "<b>no such</b>/../model"
+    app.button(key="example_1").click().run()
+    assert not app.exception
+    if "run_id" in app.session_state:
+        wait_for(lambda: view_of(app).status == RunStatus.ENDED)
+        app.run()
+    assert not app.exception
+    assert app.error or app.warning
+
+
+@pytest.mark.parametrize("language", i18n.LANGUAGES)
+def test_every_failure_and_every_ending_has_words(language: str) -> None:
+    codes = {kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.EngineError)}
+    assert codes == set(i18n.table("errors"))
+    assert {str(reason) for reason in StopReason} == set(i18n.table("stops"))
+    assert all(i18n.text(language, f"errors.{code}") for code in codes)
+
+
+def test_missing_text_raises() -> None:
+    with pytest.raises(i18n.MissingText):
+        i18n.text("en", "home.no_such_text")
+    with pytest.raises(i18n.MissingText):
+        i18n.text("xx", "home.title")
+
+
+def test_every_text_that_is_asked_for_exists() -> None:
+    for path in [*(ROOT / "pages").glob("*.py"), *(ROOT / "ui").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            asked = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "t" and node.args
+            if asked and isinstance(node.args[0], ast.Constant):
+                for language in i18n.LANGUAGES:
+                    assert i18n.text(language, node.args[0].value), f"{path.name}: {node.args[0].value}"
+
+
+def test_untrusted_words_stay_inside_their_code_span() -> None:
+    for nasty in ("a`b", "``` x ```", "`", HOSTILE, "", "line\nline"):
+        span = panels.code_span(nasty)
+        fence = span[: len(span) - len(span.lstrip("`"))]
+        assert span.endswith(fence)
+        assert fence not in span[len(fence) : -len(fence)] or not nasty
+
+
+def test_loading_every_page_leaves_torch_out() -> None:
+    code = (
+        "import sys\nfrom streamlit.testing.v1 import AppTest\n"
+        "app = AppTest.from_file('ui/shell.py', default_timeout=60).run()\nassert not app.exception, app.exception\n"
+        f"for page in {PAGES!r}:\n    app.switch_page(f'../pages/{{page}}.py').run()\n    assert not app.exception, app.exception\n"
+        "from ui import resources\nresources.close()\n"
+        "print([name for name in ('torch', 'transformers', 'tokenizers') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().splitlines()[-1] == "[]"

@@ -1,0 +1,33 @@
+"""`python -m tests.bench [name …]`: runs the benchmarks and prints one JSON object per line. Exit code 1 if a target is missed."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.bench import browser_bench, channel_bench, engine_bench
+from tests.bench.report import Benchmark
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "tpot": engine_bench.tpot,
+    "prefill": engine_bench.prefill,
+    "recording": engine_bench.recording,
+    "channel": channel_bench.channel,
+    "browser": browser_bench.browser,
+}
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    met = True
+    for name in names or BENCHMARKS:
+        for figure in BENCHMARKS[name]():
+            print(figure.line(), flush=True)
+            met = met and figure.met
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,94 @@
+"""A scheduler with a clock that only moves when told, and works that only count: for tests that know every turn in advance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from engine.errors import ErrorInfo
+from engine.serve.job import Job
+from engine.serve.protocol import Message, ModelProgress, StatusChanged
+from engine.serve.scheduler import Scheduler
+from engine.trace import RunStatus, StopReason
+
+TURN_S = 1.0
+
+
+class Clock:
+    def __init__(self, now: float = 100.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class CountingWork:
+    """Takes `length` turns of TURN_S; writes down each turn's begin and the pauses it was told. `during` is called in every turn."""
+
+    name: str
+    clock: Clock
+    diary: list[tuple[str, float]]
+    length: int = 1_000
+    failure: Exception | None = None
+    during: Callable[[int], None] = lambda turn: None
+    stop_reason: StopReason | None = None
+    error: ErrorInfo | None = None
+    pauses: list[float] = field(default_factory=list)
+    freed: bool = False
+
+    def turns(self) -> Iterator[Message]:
+        for turn in range(self.length):
+            self.diary.append((self.name, self.clock.now))
+            self.during(turn)
+            self.clock.now += TURN_S
+            if self.failure is not None:
+                raise self.failure
+            if turn == self.length - 1:
+                self.stop_reason = StopReason.LENGTH
+            yield ModelProgress(self.name, "cpu", "load", turn, 0)
+
+    def note_pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def stop(self, reason: StopReason) -> None:
+        self.stop_reason = self.stop_reason or reason
+
+    def free(self) -> None:
+        self.freed = True
+
+    def attention(self, layer: int, head: int | None) -> str:
+        return f"map of {self.name}"
+
+    def cell(self, layer: int, position: int) -> str:
+        return f"cell of {self.name}"
+
+
+class Hall:
+    """A scheduler with its clock, and what it has said."""
+
+    def __init__(self, held_runs: int = 16) -> None:
+        self.clock = Clock()
+        self.said: list[Message] = []
+        self.diary: list[tuple[str, float]] = []
+        self.works: dict[str, CountingWork] = {}
+        self.scheduler = Scheduler(self.said.append, clock=self.clock, held_runs=held_runs)
+
+    def add(self, name: str, session: str = "s", *, play: bool = True, pace_s: float = 0.0, ready: bool = True, **work: object) -> Job:
+        self.works[name] = CountingWork(name, self.clock, self.diary, **work)
+        status = RunStatus.QUEUED if play else RunStatus.PAUSED
+        job = Job(name, session, self.works[name], self.clock.now, group="model", ready=ready, pace_s=pace_s, status=status)
+        self.scheduler.add(job)
+        return job
+
+    def turns(self, count: int) -> int:
+        return sum(self.scheduler.turn() for _ in range(count))
+
+    def order(self) -> str:
+        return "".join(name for name, _ in self.diary)
+
+    def statuses(self, name: str) -> list[str]:
+        return [message.status.value for message in self.said if isinstance(message, StatusChanged) and message.run_id == name]
+
+    def last_words(self, name: str) -> StatusChanged:
+        return [message for message in self.said if isinstance(message, StatusChanged) and message.run_id == name][-1]

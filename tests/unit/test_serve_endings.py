@@ -1,0 +1,116 @@
+"""The real engine process and the app: whichever ends first, and however, the other does the right thing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine.errors import EngineError, RunFreed
+from engine.serve.client import EngineClient
+from engine.settings import Settings
+from engine.trace import RunSettings, RunStatus, StopReason
+from tests.exam import LONG, Exam, alive, open_exam, until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_dir: Callable[..., Path]) -> str:
+    return str(tiny_dir("llama"))
+
+
+@pytest.fixture(scope="module")
+def exam(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exam]:
+    """One engine for the tests that leave it alive, or that get it alive again."""
+    made = open_exam(tiny, tmp_path_factory.mktemp("home"))
+    yield made
+    made.client.close()
+
+
+def test_a_killed_engine_leaves_what_was_written_and_is_replaced(exam: Exam) -> None:
+    live, waiting = exam.submit(), exam.submit(play=False, session="other")
+    until(lambda: exam.steps(live) > 5)
+    before = exam.client.status()
+    assert before.pid is not None
+    os.kill(before.pid, signal.SIGKILL)
+    until(lambda: exam.ended(live) and exam.ended(waiting), 5.0)
+    view = exam.view(live)
+    assert view.stop_reason is StopReason.ERROR
+    assert view.error is not None
+    assert (view.error.code, view.error.params) == ("engine_lost", {"exit_code": -signal.SIGKILL})
+    assert len(view.steps) > 5
+    with pytest.raises(EngineError):
+        exam.client.attention(live.run_id, 0, None)
+    following = exam.submit(RunSettings(max_new_tokens=3, ignore_eos=True))  # sent as soon as the new one is up
+    assert len(exam.answer(following)) == 3
+    after = exam.client.status()
+    assert (after.state, after.restarts) == ("ready", before.restarts + 1)
+    assert after.pid != before.pid
+    until(lambda: exam.client.model_status(exam.model, "cpu").state == "ready", 15.0)
+
+
+def test_an_unwatched_run_gives_its_turn_back(tiny: str, tmp_path: Path) -> None:
+    exam = open_exam(tiny, tmp_path, lease_s=0.5)
+    try:
+        ticket = exam.submit(LONG, pace_s=0.05)
+        time.sleep(2.0)
+        view = exam.client.view(ticket.run_id)
+        assert view is not None
+        assert (view.status, view.stop_reason) == (RunStatus.ENDED, StopReason.STOPPED)
+        assert 1 <= len(view.steps) < 30
+        with pytest.raises(RunFreed):
+            exam.client.attention(ticket.run_id, 0, None)
+        engine = exam.client.status().pid
+    finally:
+        exam.client.close()
+    assert not alive(engine)
+    assert exam.client.status().state == "closed"
+    exam.client.close()
+
+
+@pytest.mark.parametrize("moment", ["starting", "loading", "playing"])
+def test_the_engine_ends_with_the_app_however_that_ends(tiny: str, tmp_path: Path, moment: str) -> None:
+    code = f"""
+import sys, time
+from pathlib import Path
+from engine.serve.client import EngineClient
+from engine.settings import Settings
+from engine.trace import RunSettings
+client = EngineClient(Settings(home=Path({str(tmp_path)!r}), offline=True))
+client.start()
+while client.status().pid is None: time.sleep(0.01)
+if {moment!r} != "starting": client.load_model({tiny!r}, "cpu")
+if {moment!r} == "playing":
+    run = client.submit("the cat", RunSettings(max_new_tokens=900, ignore_eos=True), model={tiny!r}, device="cpu", session="s", pace_s=0.1)
+    while not client.view(run.run_id).steps: time.sleep(0.01); client.touch(run.run_id)
+print(client.status().pid, flush=True)
+time.sleep(60)
+"""
+    app = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert app.stdout is not None
+    with app.stdout as out:
+        engine = int(out.readline())
+    if moment == "loading":
+        time.sleep(0.7)  # in the middle of torch's own start
+    assert alive(engine)
+    app.kill()
+    app.wait()
+    assert until(lambda: not alive(engine), 10.0) < 5.0
+
+
+def test_closing_while_the_engine_is_coming_up_leaves_nothing(tmp_path: Path) -> None:
+    for delay_s in (0.0, 0.05, 0.5):
+        client = EngineClient(Settings(home=tmp_path, offline=True))
+        client.start()
+        time.sleep(delay_s)
+        client.close()
+        mine = [child for child in psutil.Process().children() if "engine.serve.server" in " ".join(child.cmdline())]
+        assert len(mine) <= 1, "only the engine that the other tests share"

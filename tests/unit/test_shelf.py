@@ -1,0 +1,168 @@
+"""Which models are held: loaded once, two at most, never taken from under a run. With makers that only count."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from engine.errors import EngineError, ErrorInfo, ModelNotFound, Offline
+from engine.serve.job import Job
+from engine.serve.protocol import Message, ModelFailed, ModelFreed, ModelProgress, ModelReady
+from engine.serve.shelf import Progress, Shelf, Wanted
+from engine.trace import RunStatus
+from tests.hall import CountingWork, Hall
+from tests.samples import INFO
+
+ONE, TWO, THREE = (Wanted(name, "cpu") for name in ("one", "two", "three"))
+
+
+@dataclass
+class CountingMaker:
+    """`broken`: what preparing or loading a model raises, once."""
+
+    loads: list[str] = field(default_factory=list)
+    discards: int = 0
+    broken: dict[tuple[str, str], Exception] = field(default_factory=dict)
+
+    def check(self, model: str) -> None:
+        if model.startswith(".."):
+            raise ModelNotFound(model=model)
+
+    def place(self, device: str) -> str:
+        return "cpu" if device == "auto" else device
+
+    def prepare(self, model: str, progress: Progress) -> None:
+        progress("download", 0, 10)
+        self._break("prepare", model)
+
+    def load(self, model: str, device: str, progress: Progress) -> SimpleNamespace:
+        progress("load", 0, 0)
+        self._break("load", model)
+        self.loads.append(model)
+        return SimpleNamespace(info=INFO, name=model)
+
+    def discard(self) -> None:
+        self.discards += 1
+
+    def _break(self, stage: str, model: str) -> None:
+        failure = self.broken.pop((stage, model), None)
+        if failure is not None:
+            raise failure
+
+
+class Library(Hall):
+    """A hall with a shelf; `settle` lets fetching threads and the worker do all they can."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maker = CountingMaker()
+        self.heard: list[Message] = []
+        self.shelf = Shelf(self.scheduler, self.heard.append, self.maker)
+
+    def ask(self, name: str, wanted: Wanted, length: int = 1) -> CountingWork:
+        work = self.works[name] = CountingWork(name, self.clock, self.diary, length)
+        self.scheduler.add(Job(name, name, work, self.clock.now, group=wanted, ready=False))
+        self.shelf.want(wanted)
+        return work
+
+    def settle(self, turns: int = 10) -> None:
+        for thread in threading.enumerate():
+            if thread.name == "fetch":
+                thread.join(10.0)
+        self.turns(turns)
+
+    def kinds(self, kind: type[Message]) -> list[str]:
+        return [message.model for message in self.heard if isinstance(message, kind)]
+
+
+@pytest.fixture
+def library() -> Library:
+    return Library()
+
+
+def test_a_model_is_loaded_once_and_its_runs_then_go(library: Library) -> None:
+    for name in "abc":
+        library.ask(name, ONE)
+    library.settle()
+    assert library.maker.loads == ["one"]
+    assert all(library.last_words(name).status is RunStatus.ENDED for name in "abc")
+    assert library.shelf.want(ONE)
+    assert library.kinds(ModelReady) == ["one"]
+    assert [(event.stage, event.total) for event in library.heard if isinstance(event, ModelProgress)] == [("download", 10), ("load", 0)]
+
+
+def test_one_model_under_two_device_names_is_one_model(library: Library) -> None:
+    library.shelf.want(ONE)
+    library.settle()
+    library.shelf.want(Wanted("one", "auto"))
+    library.shelf.want(TWO)
+    library.settle()
+    assert library.maker.loads == ["one", "two"]
+    assert library.shelf.take(ONE) is library.shelf.take(Wanted("one", "auto"))
+    assert library.kinds(ModelFreed) == []
+    library.shelf.take(TWO)
+    library.shelf.want(THREE)
+    library.settle()
+    assert library.kinds(ModelFreed) == ["one", "one"], "both names go together"
+
+
+def test_the_least_recently_used_makes_room_and_its_ended_runs_are_freed(library: Library) -> None:
+    first = library.ask("a", ONE)
+    library.settle()
+    library.ask("b", TWO)
+    library.settle()
+    library.shelf.want(ONE)
+    library.ask("c", THREE)
+    library.settle()
+    assert library.kinds(ModelFreed) == ["two"]
+    assert not first.freed
+    assert library.works["b"].freed
+    assert library.maker.discards == 1
+
+
+def test_a_model_with_a_live_run_stays_and_the_newcomer_waits(library: Library) -> None:
+    library.ask("a", ONE, length=1_000)
+    library.ask("b", TWO, length=1_000)
+    library.settle()
+    library.ask("c", THREE)
+    library.settle()
+    assert library.maker.loads in (["one", "two"], ["two", "one"])
+    assert library.statuses("c") == ["queued"]
+    library.scheduler.steer("b", "stop")
+    library.settle()
+    assert library.kinds(ModelFreed) == ["two"]
+    assert library.last_words("c").status is RunStatus.ENDED
+    assert library.last_words("a").status is RunStatus.RUNNING
+
+
+@pytest.mark.parametrize("stage", ["prepare", "load"])
+@pytest.mark.parametrize(("failure", "code"), [(Offline(model="one"), "offline"), (ValueError("bad header"), "load_failed")])
+def test_a_failed_load_fails_who_waits_and_can_be_tried_again(library: Library, stage: str, failure: Exception, code: str) -> None:
+    library.maker.broken[stage, "one"] = failure
+    library.ask("a", ONE)
+    library.settle()
+    error = library.last_words("a").error
+    assert error is not None
+    assert error.code == code
+    assert [event.error for event in library.heard if isinstance(event, ModelFailed)] == [error]
+    library.ask("b", ONE)
+    library.settle()
+    assert library.last_words("b").error is None
+    assert library.maker.loads == ["one"]
+
+
+def test_a_failed_newcomer_costs_nobody_a_model(library: Library) -> None:
+    library.shelf.want(ONE)
+    library.shelf.want(TWO)
+    library.settle()
+    library.maker.broken["prepare", "three"] = Offline(model="three")
+    library.shelf.want(THREE)
+    library.settle()
+    with pytest.raises(EngineError):
+        library.shelf.want(Wanted("../../etc", "cpu"))
+    assert library.kinds(ModelFreed) == []
+    assert library.kinds(ModelFailed) == ["three"]
+    assert ErrorInfo("offline", {"model": "three"}) in [event.error for event in library.heard if isinstance(event, ModelFailed)]

@@ -1,0 +1,36 @@
+"""The answer sheet: the question, the answer as it grows, how it ended. Knows its labels; the picture is drawn in the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ui.components.mount import SHARED_LABELS, live_data, register
+
+LABELS = (
+    *SHARED_LABELS,
+    "answer_end_context_full",
+    "answer_end_eos",
+    "answer_end_error",
+    "answer_end_length",
+    "answer_end_out_of_memory",
+    "answer_end_stopped",
+    "answer_end_timeout",
+    "answer_name",
+    "answer_none",
+    "answer_pending",
+    "answer_question",
+)
+
+_render = register("answer")
+
+
+def answer(
+    *,
+    run_id: str | None,
+    path: str,
+    key: str,
+    labels: Mapping[str, str],
+    cursor: int | None = None,
+) -> None:
+    """Mount it. `cursor` k shows the state after generated token k; None follows the run."""
+    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels))

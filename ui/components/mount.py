@@ -1,0 +1,42 @@
+"""Registers the browser components from their asset files and mounts them. Knows files and Streamlit; knows no component's meaning.
+
+A component is `assets/components/<name>/<name>.{html,css,js}`. The shared scripts of `assets/components/live/` are put before its own,
+so that every component brings the same live channel (one connection per page and run, see `live.js`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from streamlit.components.v2.types import ComponentRenderer
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets" / "components"
+SHARED_SCRIPTS = ("words", "ink", "store", "link", "live")
+SHARED_LABELS = ("live_template", "live_prompt", "live_answer", "live_special", "live_token", "live_measured", "live_ms", "live_s")
+
+
+def script(name: str) -> str:
+    """A component's whole script: what all share, then its own."""
+    shared = [ASSETS / "live" / f"{part}.js" for part in SHARED_SCRIPTS]
+    return "\n".join(path.read_text(encoding="utf-8") for path in (*shared, ASSETS / name / f"{name}.js"))
+
+
+def style(name: str) -> str:
+    """A component's whole style sheet: role colours and what all share, then its own."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in (ASSETS / "live" / "live.css", ASSETS / name / f"{name}.css"))
+
+
+def register(name: str) -> ComponentRenderer:
+    """Register one component; call it once, at import."""
+    html = (ASSETS / name / f"{name}.html").read_text(encoding="utf-8")
+    return st.components.v2.component(f"openbook_{name}", html=html, css=style(name), js=script(name))
+
+
+def live_data(
+    run_id: str | None, path: str, cursor: int | None, needed: Sequence[str], labels: Mapping[str, str], **own: Any
+) -> dict[str, Any]:
+    """What every live component is given, and its own values. Raises KeyError for a label that is missing."""
+    return {"run_id": run_id, "path": path, "cursor": cursor, "labels": {name: labels[name] for name in needed}, **own}

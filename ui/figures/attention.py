@@ -1,0 +1,113 @@
+"""The attention map as a Plotly figure: query rows, key columns. Pure: (weights, tokens, palette, words) → Figure.
+
+Knows numbers, tokens and colours; does not know which run they come from, nor any language: words are given.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from engine.trace import Token
+from ui.theme import MONO, Palette, template
+
+MOST_TOKENS = 256  # beyond it a cell is smaller than a pixel, and hover texts alone would weigh megabytes
+MOST_TICKS = 72
+HOVER = (("query", "customdata[0]"), ("key", "customdata[1]"), ("weight", "z:.3f"))
+
+
+def window(count: int, most: int = MOST_TOKENS) -> range:
+    """Which positions are drawn: all, or the last `most` of them (the caller says what is hidden)."""
+    return range(max(count - most, 0), count)
+
+
+def hidden_share(weights: np.ndarray, span: range) -> float:
+    """Share of the drawn rows' attention that falls on keys outside the drawn columns, 0 … 1. `weights`: [queries, keys]."""
+    rows = weights[span.start : span.stop]
+    total = float(rows.sum())
+    return float(rows[:, : span.start].sum()) / total if total else 0.0
+
+
+def attention_map(
+    weights: np.ndarray, tokens: Sequence[Token], palette: Palette, words: Mapping[str, str], *, span: range | None = None
+) -> go.Figure:
+    """Heatmap of float32 [queries, keys] over `tokens` (one per key, in order).
+
+    Positions are numbers with tick texts, so that equal tokens never merge; the triangle above the diagonal stays blank.
+    `words`: query, key, weight (axis titles and hover). Raises ValueError where the counts differ.
+    """
+    if weights.shape[1] != len(tokens):
+        raise ValueError(f"attention covers {weights.shape[1]} positions but {len(tokens)} tokens were given")
+    span = window(len(tokens)) if span is None else span
+    labels = [label(tokens[position]) for position in span]
+    drawn = weights[span.start : span.stop, span.start : span.stop].astype(np.float32)
+    cells = np.where(np.tri(*drawn.shape) > 0, drawn, np.nan)
+    trace = go.Heatmap(
+        z=cells,
+        x=list(span),
+        y=list(span)[: len(cells)],
+        customdata=_hover(labels, span, len(cells)),
+        hovertemplate="<br>".join(f"{words[name]}: %{{{place}}}" for name, place in HOVER) + "<extra></extra>",
+        hoverongaps=False,
+        colorscale=_scale(palette),
+        zmin=0,
+        zmax=1,
+        xgap=1 if len(span) <= 96 else 0,
+        ygap=1 if len(span) <= 96 else 0,
+        colorbar={"thickness": 10, "outlinewidth": 0, "tickformat": ".1f", "title": {"text": words["weight"], "side": "right"}},
+    )
+    return go.Figure(trace, _layout(labels, span, len(cells), palette, words))
+
+
+def _scale(palette: Palette) -> list[tuple[float, str]]:
+    """Paper to notes to ink, steep at the start: most weights are small, and their order should be seen."""
+    return [
+        (0.0, palette.card),
+        (0.08, _blend(palette.card, palette.notes, 0.35)),
+        (0.4, palette.notes),
+        (1.0, _blend(palette.notes, palette.ink, 0.55)),
+    ]
+
+
+def _blend(one: str, other: str, share: float) -> str:
+    """The colour `share` of the way from one hex colour to another."""
+    pairs = zip(bytes.fromhex(one[1:]), bytes.fromhex(other[1:]), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * share):02X}" for a, b in pairs)
+
+
+def label(token: Token) -> str:
+    """A token as an axis shows it: white space visible, bytes in hex where they are no characters, markup escaped."""
+    text = token.text if token.text or not token.raw else " ".join(f"{byte:02X}" for byte in token.raw)
+    seen = text.replace("\n", "↵").replace("\t", "⇥").replace(" ", "·")
+    return html.escape(seen if len(seen) <= 14 else seen[:13] + "…")
+
+
+def _hover(labels: Sequence[str], span: range, rows: int) -> list[list[tuple[str, str] | None]]:
+    """Query and key of every cell that is drawn, with their positions; nothing above the diagonal."""
+    named = [f"{position} {name}" for position, name in zip(span, labels, strict=True)]
+    return [[(named[row], named[column]) if column <= row else None for column in range(len(named))] for row in range(rows)]
+
+
+def _layout(labels: Sequence[str], span: range, rows: int, palette: Palette, words: Mapping[str, str]) -> go.Layout:
+    every = max(1, -(-len(labels) // MOST_TICKS))
+    ticks = {
+        "tickmode": "array",
+        "type": "linear",
+        "showgrid": False,
+        "tickfont": {"family": MONO, "size": 12 if len(labels) <= 32 else 10},
+    }
+    places, names = list(span)[::every], list(labels)[::every]
+    kept = len(range(0, rows, every))
+    x = ticks | {"tickvals": places, "ticktext": names, "title": {"text": words["key"], "standoff": 6}}
+    y = ticks | {"tickvals": places[:kept], "ticktext": names[:kept], "title": {"text": words["query"], "standoff": 6}}
+    return go.Layout(
+        template=template(palette),
+        xaxis=x | {"side": "top", "tickangle": -90, "automargin": True, "ticks": ""},
+        yaxis=y | {"autorange": "reversed", "automargin": True, "ticks": ""},
+        height=min(max(330, 23 * rows + 150), 760),
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        uirevision="attention",
+    )

@@ -1,0 +1,95 @@
+"""Numbers as readers see them: units, and the figures that follow from a run's snapshot.
+
+Knows definitions (latency, cache arithmetic) through the engine's own functions; does not know where a number is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from engine.kv import sizes
+from engine.measure.latency import LatencySummary, summarize
+from engine.trace import ModelInfo, RunView
+from ui.state import t
+
+Evidence = Literal["measured", "computed", "illustrative"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number on a page: its name, its value as text, where it comes from, and a sentence for the tooltip."""
+
+    label: str
+    value: str
+    evidence: Evidence
+    help: str | None = None
+
+
+def milliseconds(seconds: float | None) -> str:
+    """0.0873 → "87 ms"; None → "—" (there is no such number for this run)."""
+    if seconds is None:
+        return "—"
+    value = seconds * 1e3
+    if value >= 10_000:
+        return f"{seconds:,.1f} s"
+    return f"{value:,.0f} ms" if value >= 10 else f"{value:,.1f} ms" if value >= 1 else f"{value:,.2f} ms"
+
+
+def mebibytes(size_bytes: float) -> str:
+    """Bytes in the unit that reads best: B, KiB, MiB, GiB (1024-based)."""
+    for unit, factor in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:,.2f} {unit}"
+    return f"{size_bytes:,.0f} B"
+
+
+def in_full(size_bytes: float) -> str:
+    """The same size in full and in decimal units, for tooltips."""
+    return t("shell.bytes_in_full", exact=f"{size_bytes:,.0f}", decimal=f"{size_bytes / 1e6:,.3f}")
+
+
+def latency(view: RunView) -> LatencySummary | None:
+    """TTFT, TPOT and intervals of what the run has done so far; None before the first token."""
+    return None if view.prefill is None else summarize(view)
+
+
+def formula_bytes(info: ModelInfo, tokens: int) -> int:
+    """KV bytes of `tokens` positions by the formula, as the cache holds them between two steps."""
+    return sizes.kv_bytes(info.shape, tokens=tokens, dtype_bytes=info.dtype_bytes, between_steps=True)
+
+
+def formula_words(info: ModelInfo, tokens: int) -> str:
+    """The formula with its numbers: 2 × layers × KV heads × head dim × bytes × tokens (windows differ per layer, if any)."""
+    shape = info.shape
+    product = f"2 × {len(shape.layer_windows)} × {shape.num_key_value_heads} × {shape.head_dim} × {info.dtype_bytes} B × {tokens:,}"
+    plain = not any(window is not None and window < tokens for window in shape.layer_windows)
+    size = f"{formula_bytes(info, tokens):,} B"
+    return f"{product} = {size}" if plain else t("shell.formula_windowed", product=product, size=size)
+
+
+def kv_formula(info: ModelInfo, tokens: int) -> Figure:
+    size = formula_bytes(info, tokens)
+    return Figure(t("shell.kv_formula"), mebibytes(size), "computed", t("shell.kv_formula_help", full=in_full(size)))
+
+
+def kv_as_mha(info: ModelInfo, tokens: int) -> Figure:
+    """What the cache would take if every query head kept notes of its own."""
+    twin = replace(info.shape, num_key_value_heads=info.shape.num_attention_heads)
+    size = sizes.kv_bytes(twin, tokens=tokens, dtype_bytes=info.dtype_bytes, between_steps=True)
+    heads = {"heads": info.shape.num_attention_heads, "kv_heads": info.shape.num_key_value_heads}
+    return Figure(t("shell.kv_as_mha"), mebibytes(size), "computed", t("shell.kv_as_mha_help", **heads))
+
+
+def answer_text(view: RunView, *, special: bool = False) -> str:
+    """The answer as text; an unfinished character at its end is left out, as the tokenizer's own decoder would hold it back."""
+    raw = b"".join(token.raw for token in view.generated if special or not token.special)
+    return raw.decode("utf-8", "ignore")
+
+
+def notes_formula(view: RunView) -> dict[str, Any]:
+    """What the browser needs to multiply the formula out itself: tokens that each layer can hold at rest, bytes per layer and token."""
+    if view.model is None:
+        return {}
+    windows = [None if window is None else window - 1 for window in view.model.shape.layer_windows]
+    return {"windows": windows, "layer_token_bytes": sizes.layer_token_width(view.model.shape) * view.model.dtype_bytes}

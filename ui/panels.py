@@ -1,0 +1,205 @@
+"""Pieces that every page shares: head, numbers with their evidence, predict-then-check, how it is done, errors in words.
+
+Knows how things are said and framed; does not know which page uses them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from engine.errors import EngineError, ErrorInfo
+from engine.trace import ModelInfo, RunStatus, RunView, Token
+from ui import channel, i18n, navigation, numbers, state
+from ui.numbers import Evidence, Figure
+from ui.state import t
+
+ROOT = Path(__file__).resolve().parent.parent
+EVIDENCE_LOOK: Mapping[Evidence, tuple[str, str]] = {
+    "measured": ("green", ":material/straighten:"),
+    "computed": ("blue", ":material/function:"),
+    "illustrative": ("gray", ":material/draw:"),
+}
+
+
+def head(page: str) -> None:
+    """Title and the one sentence of story."""
+    with st.container(gap="xsmall", key="head"):
+        st.title(t(f"{page}.title"), anchor=False)
+        st.markdown(t(f"{page}.story"))
+
+
+def card(name: str, *, stretch: bool = False) -> DeltaGenerator:
+    """A sheet of paper on the desk: what belongs together. `name` is unique on a page."""
+    return st.container(border=True, key=f"card_{name}", height="stretch" if stretch else "content")
+
+
+def badge(evidence: Evidence) -> str:
+    """The evidence tag as it stands in a label."""
+    colour, icon = EVIDENCE_LOOK[evidence]
+    return f":{colour}-badge[{icon} {t('shell.' + evidence)}]"
+
+
+def figures(items: Sequence[Figure]) -> None:
+    """A row of numbers, each with its evidence tag."""
+    with st.grid("auto", min_column_width=190):
+        for number, item in enumerate(items):
+            with card(f"figure_{number}", stretch=True):
+                st.metric(item.label, item.value, help=item.help)
+                st.markdown(badge(item.evidence))
+
+
+def card_title(text: str, evidence: Evidence | None = None, note: str = "") -> None:
+    """The heading inside a framed picture, with its evidence tag and a short note."""
+    parts = [f"**{text}**", badge(evidence) if evidence else "", f":gray[:small[{note}]]" if note else ""]
+    st.markdown("\u2002".join(part for part in parts if part))
+
+
+def visible(text: str, raw: bytes = b"") -> str:
+    """A token's text with its white space made visible; bytes in hex where they are no whole characters."""
+    if not text and raw:
+        return " ".join(f"{byte:02X}" for byte in raw)
+    return text.replace("\n", "↵").replace("\t", "⇥").replace(" ", "·")
+
+
+def code_span(text: str, limit: int = 300) -> str:
+    """Untrusted text as a Markdown code span: nothing inside it is interpreted."""
+    clean = " ".join(text.split())[:limit]
+    fence = "`" * (max((len(run) for run in "".join(c if c == "`" else " " for c in clean).split()), default=0) + 1)
+    return f"{fence} {clean} {fence}" if clean else "``` ```"
+
+
+def explain(info: ErrorInfo | None) -> str:
+    """An error in the reader's words; its parameters are shown literally."""
+    if info is None:
+        return t("errors.internal")
+    params = {name: code_span(value) if isinstance(value, str) else f"{value:,}" for name, value in info.params.items()}
+    if info.code == "attention_unavailable" and (name := f"reason_{info.params.get('reason')}") in i18n.table("shell"):
+        params["reason"] = t(f"shell.{name}")
+    key = info.code if info.code in i18n.table("errors") else "internal"
+    return t(f"errors.{key}").format_map(_Filled(params))
+
+
+class _Filled(dict[str, str]):
+    """An error without one of its text's parameters is still told."""
+
+    def __missing__(self, key: str) -> str:
+        return "…"
+
+
+def notice() -> None:
+    """What went wrong since the last picture, once."""
+    info = state.take_notice()
+    if info is not None:
+        st.warning(explain(info), icon=":material/error:")
+
+
+def ending(view: RunView, *, told: bool = False) -> None:
+    """How the run ended, in exam words, and what went wrong if anything did. `told`: the answer sheet has said the first already."""
+    if view.status != RunStatus.ENDED or view.stop_reason is None:
+        return
+    if view.error is not None:
+        st.error(explain(view.error), title=t(f"stops.{view.stop_reason}"), icon=":material/error:")
+    elif not told:
+        st.caption(f":material/notifications: {t(f'stops.{view.stop_reason}')}")
+
+
+def window_on_run(page: str) -> RunView | None:
+    """The current run, or None after an invitation to start one: what a page does first."""
+    view = state.current_view()
+    if view is None:
+        with card(f"empty_{page}"), st.container(horizontal_alignment="center"):
+            st.markdown(t("shell.empty_title"), text_alignment="center")
+            st.button(
+                t("shell.empty_button"), key=f"empty_{page}", type="primary", icon=":material/play_arrow:",
+                on_click=state.start_run, args=(t("home.example_1"),),
+            )  # fmt: skip
+            st.text(t("home.example_1"), width="content")
+    return view
+
+
+def live(view: RunView | None) -> dict[str, Any]:
+    """The arguments by which every live component finds the run."""
+    return {"run_id": view.run_id if view else None, "path": channel.path_of(view.run_id if view else None), "cursor": state.cursor()}
+
+
+def predict(page: str, options: Sequence[str], truth: str | None, measured: str) -> None:
+    """Predict, then check: a guess, and what the live run says (`truth` None: it has not said yet)."""
+    with card("predict"):
+        st.markdown(f"**{t('shell.predict')}** · {t(f'{page}.guess')}")
+        guess = st.segmented_control(
+            t(f"{page}.guess"),
+            options,
+            format_func=state.names(f"{page}.guess_"),
+            key=f"guess_{page}",
+            label_visibility="collapsed",
+            persist_state="session",
+        )
+        if guess is None:
+            return
+        if truth is None:
+            st.caption(f":material/hourglass_empty: {t('shell.predict_wait')}")
+        else:
+            verdict = "right" if guess == truth else "wrong"
+            icon = ":material/check_circle:" if guess == truth else ":material/lightbulb:"
+            st.markdown(f"{icon} **{t('shell.predict_' + verdict)}** {measured} {badge('measured')}")
+
+
+def how(page: str, *pieces: tuple[str, str]) -> None:
+    """How it is done: the engine's own lines, `(file, function or Class.method)`, read when the box is opened."""
+    box = st.expander(t("shell.how"), icon=":material/code:", key=f"how_{page}", on_change="rerun")
+    if box.open:
+        with box:
+            st.markdown(t(f"{page}.how"))
+            for file, name in pieces:
+                st.caption(f"`{file}` · `{name}`")
+                st.code(source(file, name), language="python", wrap_lines=True)
+
+
+def source(file: str, name: str) -> str:
+    """The lines of one function or method, as they stand in the project's file (parsed, never run)."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    node: ast.AST = ast.parse(text)
+    for part in name.split("."):
+        body: list[ast.stmt] = getattr(node, "body", [])
+        node = next(child for child in body if getattr(child, "name", None) == part)
+    lines = text.splitlines()[getattr(node, "lineno", 1) - 1 : getattr(node, "end_lineno", 1)]
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    return "\n".join(line[indent:] for line in lines)
+
+
+def script_failed(error: Exception) -> bool:
+    """Last resort for anything a page did not foresee: a sentence instead of a traceback (the server's log has the traceback)."""
+    info = error.info if isinstance(error, EngineError) else ErrorInfo("internal")
+    st.error(explain(info), icon=":material/error:")
+    return True
+
+
+def go_on(page: str) -> None:
+    """The link to the next station."""
+    navigation.link(page, t(f"shell.next_{page}"), icon=":material/arrow_forward:")
+
+
+def formula_check(info: ModelInfo, tokens: int, measured_bytes: int) -> None:
+    """The formula with its numbers, and whether the tensors agree with it."""
+    equal = numbers.formula_bytes(info, tokens) == measured_bytes
+    icon, verdict = (":material/check:", "agree") if equal else (":material/difference:", "differ")
+    st.markdown(f"{icon} {t('shell.formula_' + verdict, formula=numbers.formula_words(info, tokens), measured=f'{measured_bytes:,} B')}")
+
+
+def strongest_link(weights: np.ndarray, tokens: Sequence[Token]) -> str:
+    """One sentence on a map [queries, keys]: the strongest link apart from a token's look at itself and at the first token."""
+    links = np.tril(weights, -1)
+    links[:, 0] = 0
+    if not links.any():
+        return t("prefill.no_link")
+    query, key = np.unravel_index(int(links.argmax()), links.shape)
+    names = {"query": tokens[int(query)], "key": tokens[int(key)]}
+    spans = {name: code_span(visible(token.text, token.raw)) for name, token in names.items()}
+    return t("prefill.link", weight=f"{links[query, key]:.2f}", sink=f"{weights[1:, 0].mean():.0%}", **spans)

@@ -1,0 +1,266 @@
+"""What one browser session remembers, and what of it stands in the URL. The only file that names session keys.
+
+Knows the current run, the cursor, the language and the settings' widget keys; does not know how a run is made or drawn.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from engine.errors import EmptyPrompt, EngineError, ErrorInfo, InvalidSetting
+from engine.serve.protocol import SteerAction
+from engine.trace import RunSettings, RunStatus, RunView, StopReason
+from ui import i18n, resources, theme
+
+# Widget keys, shared by the widgets in inputs, transport and the pages.
+LANGUAGE, QUESTION, MODEL, DEVICE, SPEED = "language", "question", "model", "device", "speed"
+MAX_NEW, TEMPERATURE, TOP_K, TOP_P, SEED = "max_new_tokens", "temperature", "top_k", "top_p", "seed"
+TEMPLATE, SYSTEM_ON, SYSTEM_TEXT = "use_chat_template", "system_on", "system_text"
+LAYER, HEAD, SHOW_SPECIAL = "layer", "head", "show_special"
+
+_SESSION, _RUN, _KEY, _CURSOR = "session_id", "run_id", "run_key", "cursor"
+_NOTICE, _CHANNEL, _MAP, _TERMS = "notice", "channel", "attention_map", "terms"
+_RUN_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
+MAX_NEW_LIMIT, TOP_K_LIMIT, SEED_LIMIT, TEMPERATURE_LIMIT, QUESTION_LIMIT = 2048, 1000, 2**31 - 1, 2.0, 20_000
+SPEEDS: Mapping[str, float] = {"slow": 0.667, "half": 0.1, "real": 0.0}
+
+
+def begin() -> None:
+    """First thing of every script run: defaults of a new session, and the run its URL names."""
+    if _SESSION not in st.session_state:
+        st.session_state[_SESSION] = secrets.token_urlsafe(12)
+        _set_defaults()
+        _find_run(st.query_params.get("run"), st.query_params.get("key"))
+
+
+def _set_defaults() -> None:
+    asked = st.query_params.get("lang")
+    st.session_state[LANGUAGE] = asked if asked in i18n.LANGUAGES else i18n.language_of(st.context.locale)
+    base = RunSettings()
+    st.session_state.update({MODEL: resources.settings().model, DEVICE: resources.settings().device, SPEED: "real", QUESTION: ""})
+    st.session_state.update({MAX_NEW: 48, TEMPERATURE: base.temperature, TOP_K: base.top_k, TOP_P: base.top_p, SEED: base.seed})
+    st.session_state.update({TEMPLATE: True, SYSTEM_ON: True, SYSTEM_TEXT: ""})
+    st.session_state.update({LAYER: None, HEAD: None, SHOW_SPECIAL: False})
+
+
+def _find_run(run: str | None, key: str | None) -> None:
+    """Follow the run of the URL, if there is one; anything that is not a run id is ignored."""
+    if not run or not _RUN_ID.fullmatch(run):
+        return
+    view = resources.engine().view(run)
+    if view is None:
+        st.session_state[_NOTICE] = ErrorInfo("run_unknown", {"run": run})
+        return
+    st.session_state[_RUN] = run
+    if key and _RUN_ID.fullmatch(key) and resources.engine().can_steer(run, key):
+        st.session_state[_KEY] = key
+    _take_settings(view)
+
+
+def _take_settings(view: RunView) -> None:
+    """The sidebar shows what the found run was asked to do."""
+    kept = view.settings
+    st.session_state.update({MODEL: view.model_id, QUESTION: view.prompt[:QUESTION_LIMIT], TOP_P: kept.top_p})
+    st.session_state.update({MAX_NEW: min(kept.max_new_tokens, MAX_NEW_LIMIT), TEMPERATURE: min(kept.temperature, TEMPERATURE_LIMIT)})
+    st.session_state.update({TOP_K: min(kept.top_k, TOP_K_LIMIT), SEED: min(kept.seed, SEED_LIMIT)})
+    st.session_state.update({TEMPLATE: kept.use_chat_template, SYSTEM_ON: kept.system_prompt != "", SYSTEM_TEXT: kept.system_prompt or ""})
+
+
+def url_params(with_key: bool = True) -> dict[str, str]:
+    """What belongs into a link of this session: language, run and (for the owner's own pages) the steering key."""
+    run, key = st.session_state.get(_RUN), st.session_state.get(_KEY)
+    params = {"lang": language()}
+    if run:
+        params["run"] = run
+    if run and key and with_key:
+        params["key"] = key
+    return params
+
+
+def write_url() -> None:
+    """Put the run back into the URL: a page switch clears the query."""
+    if st.query_params.to_dict() != url_params():
+        st.query_params.from_dict(url_params())
+
+
+def language() -> str:
+    chosen = st.session_state.get(LANGUAGE)
+    return chosen if chosen in i18n.LANGUAGES else i18n.LANGUAGES[0]
+
+
+def t(key: str, /, **params: object) -> str:
+    """The text of `page.key` in this session's language. Raises i18n.MissingText."""
+    return i18n.text(language(), key, **params)
+
+
+def names(prefix: str) -> Callable[[str], str]:
+    """Option → its words, bound to the language of this script run: what `format_func` needs (it is also called between runs)."""
+    return partial(_name, language(), prefix)
+
+
+def _name(spoken: str, prefix: str, option: str) -> str:
+    return i18n.text(spoken, prefix + option)
+
+
+def labels(component: str) -> dict[str, str]:
+    """The words of one component in this session's language; the answer sheet also says how a run ended."""
+    ends = {f"answer_end_{reason}": t(f"stops.{reason}") for reason in StopReason} if component == "answer" else {}
+    return i18n.labels(language(), component) | ends
+
+
+def palette() -> theme.Palette:
+    return theme.palette(st.context.theme.type)
+
+
+def session_id() -> str:
+    return str(st.session_state[_SESSION])
+
+
+def run_id() -> str | None:
+    return st.session_state.get(_RUN)
+
+
+def current_view() -> RunView | None:
+    """A frozen snapshot of this session's run; None before the first run, or once its record has left the store."""
+    run = run_id()
+    return resources.engine().view(run) if run else None
+
+
+def may_steer() -> bool:
+    run = run_id()
+    return run is None or resources.engine().can_steer(run, st.session_state.get(_KEY))
+
+
+def steer(action: SteerAction, pace_s: float | None = None) -> None:
+    """Steer this session's run; a refusal becomes the notice of the next picture."""
+    run = run_id()
+    if run is not None:
+        try:
+            resources.engine().steer(run, st.session_state.get(_KEY) or "", action, pace_s)
+        except EngineError as error:
+            notify(error.info)
+
+
+def start_run(question: str, *, play: bool = True) -> None:
+    """A new run with the sidebar's settings becomes the current one; a refusal becomes the notice of the next picture."""
+    previous, client = current_view(), resources.engine()
+    if not question.strip():
+        notify(EmptyPrompt().info)
+        return
+    try:
+        ticket = client.submit(
+            question,
+            run_settings(),
+            model=st.session_state[MODEL],
+            device=st.session_state[DEVICE],
+            session=session_id(),
+            play=play,
+            pace_s=pace_s(),
+        )
+    except EngineError as error:
+        notify(error.info)
+        return
+    if previous is not None and previous.status != RunStatus.ENDED and may_steer():
+        steer("cancel")
+    st.session_state.update({_RUN: ticket.run_id, _KEY: ticket.key, _CURSOR: None, _MAP: None, QUESTION: question})
+
+
+def run_settings() -> RunSettings:
+    """The sidebar as settings of a run. Widgets check in the browser only, so every value is brought into its range again."""
+    state = st.session_state
+    system = str(state[SYSTEM_TEXT]).strip() or None
+    return RunSettings(
+        max_new_tokens=int(_between(MAX_NEW, 1, MAX_NEW_LIMIT)),
+        temperature=_between(TEMPERATURE, 0, TEMPERATURE_LIMIT),
+        top_k=int(_between(TOP_K, 0, TOP_K_LIMIT)),
+        top_p=_between(TOP_P, 0, 1),
+        seed=int(_between(SEED, 0, SEED_LIMIT)),
+        use_chat_template=bool(state[TEMPLATE]) and has_template(),
+        system_prompt=system if state[SYSTEM_ON] else "",
+    )
+
+
+def has_template() -> bool:
+    """Whether the chosen model can use a chat template; a model that has not been loaded yet is believed to."""
+    info = resources.engine().model_status(st.session_state[MODEL], st.session_state[DEVICE]).info
+    return info is None or info.has_chat_template
+
+
+def _between(key: str, low: float, high: float) -> float:
+    """The number of widget `key`, clamped. Raises InvalidSetting where it is no number at all."""
+    value = st.session_state.get(key)
+    if not isinstance(value, int | float) or value != value:
+        raise InvalidSetting(field=key, value=str(value), allowed=f"{low} … {high}")
+    return min(max(value, low), high)
+
+
+def pace_s() -> float:
+    return SPEEDS.get(st.session_state.get(SPEED, "real"), 0.0)
+
+
+def cursor() -> int | None:
+    """The generated token after which the pictures stand still; None: they follow the run."""
+    return st.session_state.get(_CURSOR)
+
+
+def set_cursor(index: int | None) -> None:
+    st.session_state[_CURSOR] = index
+
+
+def get(key: str) -> Any:
+    """The value of a widget, for callbacks."""
+    return st.session_state.get(key)
+
+
+def put(key: str, value: Any) -> None:
+    """Set a widget's value: only before it is drawn, or in a callback."""
+    st.session_state[key] = value
+
+
+def choose_head(number: int | None) -> None:
+    st.session_state[HEAD] = number
+
+
+def notify(info: ErrorInfo) -> None:
+    st.session_state[_NOTICE] = info
+
+
+def take_notice() -> ErrorInfo | None:
+    """What went wrong since the last picture; told once."""
+    return st.session_state.pop(_NOTICE, None)
+
+
+def open_terms() -> None:
+    """The reader asked for the terms of the chosen model."""
+    st.session_state[_TERMS] = True
+
+
+def take_terms() -> bool:
+    return bool(st.session_state.pop(_TERMS, False))
+
+
+def channel_down() -> bool:
+    """Whether this browser cannot open the live channel of the current run."""
+    return st.session_state.get(_CHANNEL) == (run_id(), "down")
+
+
+def set_channel(condition: str | None) -> None:
+    if condition is not None:
+        st.session_state[_CHANNEL] = (run_id(), condition)
+
+
+def attention_map(layer: int, head: int | None) -> np.ndarray:
+    """The map of one head (None: mean of all) of the current run, kept until another is asked for. Raises EngineError."""
+    wanted = (run_id(), layer, head)
+    kept = st.session_state.get(_MAP)
+    if kept is None or kept[0] != wanted:
+        kept = (wanted, resources.engine().attention(str(run_id()), layer, head))
+        st.session_state[_MAP] = kept
+    return kept[1]

@@ -1,0 +1,191 @@
+"""The transport bar: back, step back, play or pause, step, stop, speed, share; the run's progress beside it.
+
+Knows what a click means for the run and the cursor; does not know how steps are computed or drawn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+import streamlit as st
+
+from engine.serve.protocol import Snapshot
+from engine.trace import RunStatus, RunView
+from ui import panels, resources, state
+from ui.components.progress import progress
+from ui.state import t
+
+FALLBACK_POLL_S = 1.0
+
+
+def bar() -> None:
+    """Draw the bar, pinned to the bottom."""
+    view = state.current_view()
+    mine = state.may_steer()
+    with st.bottom, st.container(key="transport", gap="xsmall"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key="transport_row"):
+            _buttons(view, mine)
+            with st.container(key="transport_progress", width="stretch"):
+                _progress(view)
+            _speed(mine)
+            _share(view)
+        if view is not None and not mine:
+            st.caption(f":material/visibility: {t('shell.follower')}")
+
+
+def _buttons(view: RunView | None, mine: bool) -> None:
+    """Clicks are callbacks: what they change is there before the page is drawn."""
+    n = len(view.generated) if view else 0
+    running = view is not None and view.status in {RunStatus.RUNNING, RunStatus.QUEUED}
+    ended = view is None or view.status == RunStatus.ENDED
+    at = n - 1 if state.cursor() is None else int(state.cursor() or 0)
+    _button("begin", "skip_previous", to_begin, off=not mine or n == 0 or at <= 0)
+    _button("back", "chevron_left", step_back, off=not mine or n == 0 or at <= 0, shortcut="Left")
+    word = t("shell.pause") if running else t("shell.resume") if not ended else t("shell.play")
+    st.button(
+        word,
+        key="play",
+        type="primary",
+        icon=":material/pause:" if running else ":material/play_arrow:",
+        on_click=play_or_pause,
+        disabled=not mine,
+        help=t("shell.play_help"),
+        shortcut="Space",
+    )
+    _button("step", "chevron_right", step_on, off=not mine or (ended and n > 0 and at >= n - 1), shortcut="Right")
+    _button("stop", "stop", stop, off=not mine or ended)
+
+
+def _button(name: str, icon: str, action: Any, *, off: bool, shortcut: str | None = None) -> None:
+    st.button(
+        t(f"shell.{name}"),
+        key=name,
+        icon=f":material/{icon}:",
+        on_click=action,
+        disabled=off,
+        help=t(f"shell.{name}_help"),
+        shortcut=shortcut,
+    )
+
+
+def play_or_pause() -> None:
+    """Pause a moving run, resume a waiting one; without one, or after its end, begin the current question anew."""
+    view = state.current_view()
+    state.set_cursor(None)
+    if view is None or view.status == RunStatus.ENDED:
+        state.start_run(question())
+    else:
+        state.steer("play" if view.status == RunStatus.PAUSED else "pause", state.pace_s())
+
+
+def question() -> str:
+    """The question that Play asks: the last one, else the first example."""
+    return state.get(state.QUESTION) or t("home.example_1")
+
+
+def step_on() -> None:
+    """One computed step forward; at the end of them, one new step from the engine."""
+    view, cursor = state.current_view(), state.cursor()
+    if view is None:
+        state.start_run(question(), play=False)
+        state.steer("step")
+    elif cursor is not None:
+        state.set_cursor(cursor + 1 if cursor + 2 < len(view.generated) else None)
+    elif view.status != RunStatus.ENDED:
+        state.steer("step")
+
+
+def step_back() -> None:
+    """One step back over what was computed: the pictures move, the run waits."""
+    _look_at(-1)
+
+
+def to_begin() -> None:
+    """Back to the first answer token."""
+    _look_at(None)
+
+
+def _look_at(move: int | None) -> None:
+    view = state.current_view()
+    if view is None or not view.generated:
+        return
+    if view.status == RunStatus.RUNNING:
+        state.steer("pause")
+    cursor = state.cursor()
+    at = len(view.generated) - 1 if cursor is None else cursor
+    state.set_cursor(0 if move is None else max(at + move, 0))
+
+
+def stop() -> None:
+    """End the run; what it has written stays."""
+    state.set_cursor(None)
+    state.steer("stop")
+
+
+def _speed(mine: bool) -> None:
+    st.selectbox(
+        t("shell.speed"),
+        list(state.SPEEDS),
+        format_func=state.names("shell.speed_"),
+        key=state.SPEED,
+        on_change=change_speed,
+        disabled=not mine,
+        label_visibility="collapsed",
+        width=132,
+        persist_state="session",
+    )
+
+
+def change_speed() -> None:
+    """The new pace reaches a run that has not ended; it neither starts nor stops it."""
+    view = state.current_view()
+    if view is not None and view.status != RunStatus.ENDED:
+        state.steer("pause" if view.status == RunStatus.PAUSED else "play", state.pace_s())
+
+
+def _share(view: RunView | None) -> None:
+    with st.popover(t("shell.share"), icon=":material/share:", disabled=view is None, key="share"):
+        st.caption(t("shell.share_help"))
+        st.code(share_link(), language=None, wrap_lines=True)
+
+
+def share_link() -> str:
+    """The page's address with the run but without its key: whoever opens it watches and cannot steer."""
+    parts = urlsplit(st.context.url or "")
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(state.url_params(with_key=False)), ""))
+
+
+def _progress(view: RunView | None) -> None:
+    """The live part of the bar. Where the live channel cannot be opened, a slow fragment feeds it from here."""
+    if not state.channel_down():
+        result = progress(**panels.live(view), known=_known(view), fallback=None, labels=state.labels("progress"), key="progress")
+        state.set_channel(result.channel)
+        if not state.channel_down():
+            return
+    moving = view is not None and view.status != RunStatus.ENDED
+    st.fragment(_polled, run_every=FALLBACK_POLL_S if moving else None)(_known(view))
+
+
+def _polled(drawn: dict[str, object]) -> None:
+    view = state.current_view()
+    if view is None:
+        return
+    resources.engine().touch(view.run_id)
+    if _known(view) != drawn:
+        st.rerun()
+    progress(**panels.live(view), known=drawn, fallback=snapshot(view), labels=state.labels("progress"), key="progress_polled")
+    st.caption(t("shell.channel_down"))
+
+
+def _known(view: RunView | None) -> dict[str, object]:
+    """What this picture already shows; when the run moves past it, the component asks for one more."""
+    if view is None:
+        return {"status": None, "tokens": False, "prefill": False}
+    return {"status": str(view.status), "tokens": bool(view.tokens), "prefill": view.prefill is not None}
+
+
+def snapshot(view: RunView) -> Snapshot:
+    """The run as the channel's first frame would give it."""
+    parts = (view.tokens, view.prefill, view.steps, view.stop_reason, view.error)
+    return Snapshot(view.run_id, view.status, view.model, *parts, view.settings.max_new_tokens)
