@@ -200,7 +200,8 @@ def lock(file: "BinaryIO") -> bool:
 
 def venv_version() -> "tuple[int, int] | None":
     """(major, minor) of a .venv that works and has pip, else None: none there, made half, or its Python is gone."""
-    code = "import json, sys, pip; print(json.dumps([list(sys.version_info[:2]), sys.prefix]))"
+    code = "import importlib.metadata, json, sys, pip._internal.cli.main; importlib.metadata.version('pip')\n"  # the record comes last
+    code += "print(json.dumps([list(sys.version_info[:2]), sys.prefix]))"
     try:
         done = subprocess.run([PYTHON, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=child_environment(), check=True)
         version, prefix = json.loads(done.stdout.decode())

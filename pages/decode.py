@@ -43,19 +43,9 @@ with panels.card("strip"):
     panels.card_title(t("decode.strip"), "measured", t("decode.strip_note"))
     token_strip(**run, show="all", tokens=None, labels=state.labels("token_strip"), key="decode_strip")
 
-# 4 · the numbers, as they stand when the run pauses or ends
-summary = numbers.latency(view)
+# 4 · the numbers beside their formula, as they stand when the run pauses or ends
 last = view.steps[-1] if view.steps else view.prefill
-if summary and last and view.model:
-    panels.figures(
-        [
-            numbers.Figure(t("shell.ttft"), numbers.milliseconds(summary.ttft_s), "measured", t("shell.ttft_help")),
-            numbers.Figure(t("shell.tpot"), numbers.milliseconds(summary.tpot_s), "measured", t("shell.tpot_help")),
-            numbers.Figure(t("decode.kv"), numbers.mebibytes(last.kv_bytes), "measured", numbers.in_full(last.kv_bytes)),
-            numbers.kv_formula(view.model, last.kv_tokens),
-            numbers.kv_as_mha(view.model, last.kv_tokens),
-        ]
-    )
+if last and view.model:
     panels.formula_check(view.model, last.kv_tokens, last.kv_bytes)
 st.markdown(t("decode.loop"))
 
@@ -70,5 +60,5 @@ panels.predict(
     None if change is None else "same" if 0.85 <= change <= 1.15 else "slower" if change > 1.15 else "faster",
     t("decode.check", early=numbers.milliseconds(early), late=numbers.milliseconds(late)),
 )
-panels.how("decode", ("engine/run.py", "Run.decode"))
+panels.how("decode", ("engine/generate/decode.py", "write_next"), ("engine/generate/desk.py", "Desk.advance"))
 panels.go_on("detokenize")

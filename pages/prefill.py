@@ -78,5 +78,5 @@ parts = {"queue": done.queue_s, "tokenize": done.template_s + done.tokenize_s, "
 longest = max(parts, key=parts.__getitem__)
 check = t("prefill.check", **{name: numbers.milliseconds(value) for name, value in parts.items()})
 panels.predict("prefill", tuple(parts), longest, check)
-panels.how("prefill", ("engine/run.py", "Run.prefill"), ("engine/kv/sizes.py", "kv_bytes"))
+panels.how("prefill", ("engine/generate/prefill.py", "read_prompt"), ("engine/kv/sizes.py", "kv_bytes"))
 panels.go_on("decode")

@@ -12,7 +12,7 @@ from engine.serve.client import EngineClient, Ticket
 from engine.settings import Settings
 from engine.trace import RunSettings, RunStatus, RunView
 
-UP_S = 60.0  # a cold start of torch on a busy machine
+UP_S = 120.0  # a cold start of torch on a busy machine
 LONG = RunSettings(max_new_tokens=900, ignore_eos=True)
 
 
@@ -35,10 +35,11 @@ class Exam:
     def __init__(self, client: EngineClient, model: str) -> None:
         self.client, self.model = client, model
 
-    def submit(self, settings: RunSettings = LONG, *, session: str = "s", model: str = "", **more: bool | float) -> Ticket:
-        return self.client.submit(
-            "the cat sat on", settings, model=model or self.model, device="cpu", session=session, play=more.pop("play", True), **more
-        )
+    def submit(
+        self, settings: RunSettings = LONG, *, session: str = "s", model: str | None = None, play: bool = True, pace_s: float = 0.0
+    ) -> Ticket:
+        name = self.model if model is None else model
+        return self.client.submit("the cat sat on", settings, model=name, device="cpu", session=session, play=play, pace_s=pace_s)
 
     def view(self, ticket: Ticket) -> RunView:
         view = self.client.view(ticket.run_id)

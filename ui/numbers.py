@@ -5,7 +5,7 @@ Knows definitions (latency, cache arithmetic) through the engine's own functions
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.kv import sizes
@@ -71,14 +71,6 @@ def formula_words(info: ModelInfo, tokens: int) -> str:
 def kv_formula(info: ModelInfo, tokens: int) -> Figure:
     size = formula_bytes(info, tokens)
     return Figure(t("shell.kv_formula"), mebibytes(size), "computed", t("shell.kv_formula_help", full=in_full(size)))
-
-
-def kv_as_mha(info: ModelInfo, tokens: int) -> Figure:
-    """What the cache would take if every query head kept notes of its own."""
-    twin = replace(info.shape, num_key_value_heads=info.shape.num_attention_heads)
-    size = sizes.kv_bytes(twin, tokens=tokens, dtype_bytes=info.dtype_bytes, between_steps=True)
-    heads = {"heads": info.shape.num_attention_heads, "kv_heads": info.shape.num_key_value_heads}
-    return Figure(t("shell.kv_as_mha"), mebibytes(size), "computed", t("shell.kv_as_mha_help", **heads))
 
 
 def answer_text(view: RunView, *, special: bool = False) -> str:

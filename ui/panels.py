@@ -48,9 +48,9 @@ def badge(evidence: Evidence) -> str:
 
 def figures(items: Sequence[Figure]) -> None:
     """A row of numbers, each with its evidence tag."""
-    with st.grid("auto", min_column_width=190):
+    with st.grid(len(items), min_column_width=150):
         for number, item in enumerate(items):
-            with card(f"figure_{number}", stretch=True):
+            with st.container(border=True, key=f"card_figure_{number}", height="stretch", gap="xxsmall"):
                 st.metric(item.label, item.value, help=item.help)
                 st.markdown(badge(item.evidence))
 

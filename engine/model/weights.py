@@ -9,7 +9,7 @@ import errno
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.errors import LoadFailed, Offline, TermsNotAccepted
+from engine.errors import DiskFull, LoadFailed, Offline, TermsNotAccepted
 from engine.model import convert, disk, package, store, terms
 from engine.model.registry import ModelSpec, PackageSource
 from engine.serve.protocol import LoadStage
@@ -80,6 +80,10 @@ def prepare(spec: ModelSpec, settings: Settings, report: Progress, converter: co
             if not shelf.is_ready(source.sha256):
                 with store.staged(shelf) as staging:
                     _make(spec, source, shelf, staging, report, tick, converter)
+    except DiskFull as error:  # say the place that the reader knows, not the folder that is gone by now
+        raise DiskFull(**{**error.params, "path": str(settings.home)}) from error
+    except ConnectionError:  # whoever listens to the progress is gone: that is no fault of the weights
+        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise disk.full(settings.home, _needed_bytes(source)) from error

@@ -202,7 +202,7 @@ class Scheduler:
             error = job.work.error or ErrorInfo("internal", {"detail": f"{type(failure).__name__}: {failure}"})
         with self._changed:
             job.finish(self._clock())
-            if message is None or job.work.stop_reason is not None:
+            if message is None or error is not None or job.work.stop_reason is not None:
                 self._end(job, job.work.stop_reason or reason or StopReason.ERROR, error or job.work.error)
             self._settle(job)
 

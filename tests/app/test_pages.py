@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 import time
@@ -12,9 +11,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine import errors
 from engine.trace import RunStatus, RunView, StopReason
-from ui import i18n, navigation, panels, resources, state
+from ui import i18n, navigation, resources, state
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [spec.key for spec in navigation.PAGES]
@@ -245,47 +243,30 @@ def test_hostile_text_is_never_markup(page: str) -> None:
 
 
 def test_model_that_does_not_exist_is_said() -> None:
+    def script() -> None:
+        from ui import inputs, panels, state
+
+        state.begin()
+        state.put(state.MODEL, "<b>no such</b>/../model")
+        inputs.load_chosen()
+        panels.notice()
+
+    app = AppTest.from_function(script, default_timeout=30).run()
+    assert not app.exception
+    assert "` <b>no such</b>/../model `" in app.warning[0].value
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_how_it_is_done_shows_the_engines_own_lines(page: str) -> None:
     app = open_app()
-    app.session_state[state.MODEL] = "<b>no such</b>/../model"
-    app.button(key="example_1").click().run()
+    ask(app)
+    app.session_state[f"how_{page}"] = True
+    app = go_to(app, page) if page != "home" else app.run()
     assert not app.exception
-    if "run_id" in app.session_state:
-        wait_for(lambda: view_of(app).status == RunStatus.ENDED)
-        app.run()
-    assert not app.exception
-    assert app.error or app.warning
-
-
-@pytest.mark.parametrize("language", i18n.LANGUAGES)
-def test_every_failure_and_every_ending_has_words(language: str) -> None:
-    codes = {kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.EngineError)}
-    assert codes == set(i18n.table("errors"))
-    assert {str(reason) for reason in StopReason} == set(i18n.table("stops"))
-    assert all(i18n.text(language, f"errors.{code}") for code in codes)
-
-
-def test_missing_text_raises() -> None:
-    with pytest.raises(i18n.MissingText):
-        i18n.text("en", "home.no_such_text")
-    with pytest.raises(i18n.MissingText):
-        i18n.text("xx", "home.title")
-
-
-def test_every_text_that_is_asked_for_exists() -> None:
-    for path in [*(ROOT / "pages").glob("*.py"), *(ROOT / "ui").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            asked = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "t" and node.args
-            if asked and isinstance(node.args[0], ast.Constant):
-                for language in i18n.LANGUAGES:
-                    assert i18n.text(language, node.args[0].value), f"{path.name}: {node.args[0].value}"
-
-
-def test_untrusted_words_stay_inside_their_code_span() -> None:
-    for nasty in ("a`b", "``` x ```", "`", HOSTILE, "", "line\nline"):
-        span = panels.code_span(nasty)
-        fence = span[: len(span) - len(span.lstrip("`"))]
-        assert span.endswith(fence)
-        assert fence not in span[len(fence) : -len(fence)] or not nasty
+    shown = [code.value for code in app.code if code.value.lstrip().startswith("def ")]
+    assert shown
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "engine").rglob("*.py"))
+    assert all(line.strip() in sources for code in shown for line in code.splitlines())
 
 
 def test_loading_every_page_leaves_torch_out() -> None:

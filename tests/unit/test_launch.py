@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+import importlib.util
 import os
 import shutil
 import signal
@@ -169,7 +171,7 @@ def test_a_python_that_went_away_counts_as_not_installed(moved: Path) -> None:
 def test_a_python_without_venv_is_told_what_to_install(
     project: Path, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None if name == module else object())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == module else object())
     with pytest.raises(SystemExit):
         launch.make_venv()
     assert "python3-venv" in capsys.readouterr().out
@@ -233,7 +235,7 @@ def test_only_this_computer_unless_asked(lan: bool, address: str, project: Path,
     monkeypatch.setattr(launch, "follow", lambda child: 0)
     monkeypatch.setattr(subprocess, "Popen", lambda *rest, **more: None)
     monkeypatch.chdir(project)
-    launch.start_app(SimpleNamespace(lan=lan, no_browser=True, port=8502), {})
+    launch.start_app(argparse.Namespace(lan=lan, no_browser=True, port=8502), {})
     text = " ".join(commands[0])
     assert f"--server.address {address}" in text
     assert "--server.port 8502" in text

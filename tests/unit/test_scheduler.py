@@ -110,6 +110,21 @@ def test_a_failing_turn_ends_its_job_alone_and_says_why(hall: Hall, failure: Exc
     assert words.error.code == code
 
 
+def test_a_turn_whose_message_cannot_be_sent_ends_its_job(hall: Hall) -> None:
+    def emit(message: Message) -> None:
+        hall.said.append(message)
+        if isinstance(message, ModelProgress):
+            raise TypeError("not serialisable")
+
+    hall.scheduler = Scheduler(emit, clock=hall.clock)
+    hall.add("a")
+    hall.turns(3)
+    assert hall.order() == "a"
+    error = hall.last_words("a").error
+    assert error is not None
+    assert error.params == {"detail": "TypeError: not serialisable"}
+
+
 def test_a_failing_question_or_errand_does_not_end_the_worker(hall: Hall) -> None:
     hall.add("a")
     hall.scheduler.ask("a", lambda: 1 // 0)

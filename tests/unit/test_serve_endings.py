@@ -35,6 +35,18 @@ def exam(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exam]:
     made.client.close()
 
 
+def test_ctrl_c_in_the_terminal_is_for_the_app_alone(exam: Exam) -> None:
+    ticket = exam.submit()
+    until(lambda: exam.steps(ticket) > 2)
+    before, pid = exam.steps(ticket), exam.client.status().pid
+    assert pid is not None
+    os.kill(pid, signal.SIGINT)
+    until(lambda: exam.steps(ticket) > before + 5)
+    exam.client.steer(ticket.run_id, ticket.key, "cancel")
+    until(lambda: exam.ended(ticket))
+    assert exam.client.status().pid == pid
+
+
 def test_a_killed_engine_leaves_what_was_written_and_is_replaced(exam: Exam) -> None:
     live, waiting = exam.submit(), exam.submit(play=False, session="other")
     until(lambda: exam.steps(live) > 5)
@@ -106,11 +118,11 @@ time.sleep(60)
     assert until(lambda: not alive(engine), 10.0) < 5.0
 
 
-def test_closing_while_the_engine_is_coming_up_leaves_nothing(tmp_path: Path) -> None:
+def test_closing_while_the_engine_is_coming_up_leaves_nothing(exam: Exam, tmp_path: Path) -> None:
     for delay_s in (0.0, 0.05, 0.5):
         client = EngineClient(Settings(home=tmp_path, offline=True))
         client.start()
         time.sleep(delay_s)
         client.close()
         mine = [child for child in psutil.Process().children() if "engine.serve.server" in " ".join(child.cmdline())]
-        assert len(mine) <= 1, "only the engine that the other tests share"
+        assert [child.pid for child in mine] == [exam.client.status().pid], "only the engine that the other tests share"

@@ -113,13 +113,13 @@ def test_questions_are_answered_while_a_run_goes_on_and_after_it(exam: Exam) -> 
 
 
 @pytest.mark.parametrize("model", ["../../etc", "<script>alert(1)</script>", "", "/proc/self"])
-def test_a_hostile_model_fails_its_run_alone(exam: Exam, model: str, tmp_path: Path) -> None:
-    ticket = exam.submit(model=model or str(tmp_path / "nothing here"))
-    until(lambda: exam.ended(ticket), 10.0)
+def test_a_hostile_model_fails_its_run_alone(exam: Exam, model: str) -> None:
+    ticket = exam.submit(model=model)
+    until(lambda: exam.ended(ticket))
     view = exam.view(ticket)
     assert view.stop_reason is StopReason.ERROR
     assert view.error is not None
-    assert view.error.code in {"model_not_found", "unsafe_weights"}
+    assert view.error.code == "model_not_found"
     assert exam.answer(exam.submit(RunSettings(max_new_tokens=2, ignore_eos=True)))
 
 

@@ -104,6 +104,7 @@ def failing_with(error: BaseException) -> convert.Converter:
         (OSError(errno.ENOSPC, "No space left on device"), DiskFull),
         (PermissionError(errno.EACCES, "Permission denied"), LoadFailed),
         (ConversionFailed(model="tiny", detail="bad"), ConversionFailed),
+        (BrokenPipeError(errno.EPIPE, "nobody listens"), BrokenPipeError),
         (KeyboardInterrupt(), KeyboardInterrupt),
     ],
     ids=lambda value: getattr(value, "__name__", repr(value)),

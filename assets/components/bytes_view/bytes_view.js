@@ -1,6 +1,7 @@
 // Station 4: each generated token from id to bytes to text. A character whose bytes are not all there waits.
 
 const KEPT = 200; // rows in the page; earlier ones on request
+const KEPT_PLAYING = 60; // fewer while the run plays: the page is painted at every step
 const BATCH = 200;
 
 function buildRow(token, index) {
@@ -42,7 +43,7 @@ function writeGroup(rows, group, data, labels, waiting) {
 /** The rows of the page: the newest ones, and as many before them as were asked for. */
 class Table {
   constructor(body) {
-    Object.assign(this, { body, grouper: new Grouper(), rows: [], first: 0, kept: KEPT });
+    Object.assign(this, { body, grouper: new Grouper(), rows: [], first: 0, asked: 0 });
   }
 
   clear() {
@@ -66,14 +67,10 @@ class Table {
     writeGroup(this.rows.slice(end - group.tokens.length, end), group, data, labels, waiting);
   }
 
-  trim() {
-    for (; this.rows.length - this.first > this.kept; this.first += 1) this.rows[this.first].remove();
-  }
-
-  earlier() {
-    const from = Math.max(this.first - BATCH, 0);
-    this.body.prepend(...this.rows.slice(from, this.first));
-    this.kept += this.first - from;
+  fit(kept) {
+    const from = Math.max(this.rows.length - kept - this.asked, 0);
+    for (; this.first < from; this.first += 1) this.rows[this.first].remove();
+    if (from < this.first) this.body.prepend(...this.rows.slice(from, this.first));
     this.first = from;
   }
 }
@@ -89,7 +86,11 @@ function createBytesView(view) {
     setText(earlier, fill(view.data.labels.bytes_view_earlier, { n: grouped(table.first) }));
   };
   earlier.onclick = () => {
-    table.earlier();
+    table.asked += BATCH;
+    fit();
+  };
+  const fit = () => {
+    table.fit(view.store.status === "running" ? KEPT_PLAYING : KEPT);
     sayEarlier();
   };
   const sayWaits = (store, shown, labels) => {
@@ -108,10 +109,9 @@ function createBytesView(view) {
       setText(empty, labels.bytes_view_none);
     }
     while (table.rows.length < shown) table.push(generatedToken(store, table.rows.length), data, labels);
-    table.trim();
+    fit();
     scroll.hidden = shown === 0;
     empty.hidden = shown > 0;
-    sayEarlier();
     sayWaits(store, shown, labels);
   };
   return { draw };

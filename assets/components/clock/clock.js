@@ -112,7 +112,7 @@ class Timeline {
     const work = to - store.steps[at].busy_s;
     const apart = ((to - from) / this.end) * this.width > 3; // narrower steps are told apart by their shade
     const gap = apart ? this.end / this.width : 0;
-    if (work > from) this.box(0, from, work, this.end, this.hatch);
+    if (((work - from) / this.end) * this.width >= 0.5) this.box(0, from, work, this.end, this.hatch);
     this.box(0, work, to - gap, this.end, apart || at % 2 ? this.theme.answerTint : this.theme.answer);
   }
 }

@@ -4,7 +4,7 @@
 const TRIES_MAX = 3;
 const FIRST_FRAME_MS = 8000;
 const SETTLED_MS = 5000; // a connection that lasted so long clears the count of failures
-const RETRY_MS = [0, 300, 900, 5000, 10_000, 20_000];
+const RETRY_MS = [0, 300, 900, 5000, 10_000];
 
 class Link {
   constructor(store, path, wake) {

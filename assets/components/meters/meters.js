@@ -7,6 +7,7 @@ const PART_LABELS = {
 };
 const SPARK = { height: 30, bar: 3 };
 const PERCENTILES_FROM = 20;
+const PERCENTILES_EVERY = 5; // steps; sorted anew no more often while the run plays
 const NOTHING = "—";
 
 function heading(meter, words, labels) {
@@ -17,10 +18,10 @@ function formulaBytes(data, tokens) {
   return data.windows.reduce((sum, window) => sum + Math.min(tokens, window ?? tokens), 0) * data.layer_token_bytes;
 }
 
-/** Nearest-rank percentile of the first `count` intervals. */
-function percentile(values, count, share) {
-  const sorted = values.slice(0, count).sort((left, right) => left - right);
-  return sorted[Math.min(Math.ceil(share * count), count) - 1];
+/** Nearest-rank percentiles of the first `count` intervals. */
+function percentiles(values, count, shares) {
+  const sorted = Float64Array.from(values.slice(0, count)).sort();
+  return shares.map((share) => sorted[Math.min(Math.ceil(share * count), count) - 1]);
 }
 
 function drawTtft(meter, prefill, labels) {
@@ -78,8 +79,8 @@ function tpotText(store, steps, tpot, labels) {
   const waited = steps ? store.waitSum[steps] / steps : 0;
   const words = [];
   if (steps >= PERCENTILES_FROM) {
-    const values = [0.5, 0.95].map((share) => secondsText(percentile(store.itl, steps, share), labels));
-    words.push(fill(labels.meters_percentiles, { p50: values[0], p95: values[1] }));
+    const [p50, p95] = percentiles(store.itl, steps, [0.5, 0.95]).map((seconds) => secondsText(seconds, labels));
+    words.push(fill(labels.meters_percentiles, { p50, p95 }));
   }
   if (waited > tpot * 0.02) words.push(fill(labels.meters_waited, { t: secondsText(waited, labels) }));
   return words.length ? words.join(" · ") : steps ? "" : labels.meters_two;
@@ -135,7 +136,8 @@ function createMeters(view) {
     const steps = Math.max(shown - 1, 0);
     const tpot = steps ? store.itlSum[steps] / steps : 0;
     setText(tpotMeter.querySelector(".value"), steps ? secondsText(tpot, labels) : NOTHING);
-    setText(tpotMeter.querySelector(".more"), tpotText(store, steps, tpot, labels));
+    const settled = full || steps < PERCENTILES_FROM || steps % PERCENTILES_EVERY === 0 || store.status !== "running";
+    if (settled) setText(tpotMeter.querySelector(".more"), tpotText(store, steps, tpot, labels));
     spark.draw(store, steps, theme, sparkWidth, full);
     drawSpeed(speed, store, shown, tpot, labels);
     drawNotes(notes, now, shown ? generatedStep(store, shown - 1) : null);

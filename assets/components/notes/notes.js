@@ -14,7 +14,7 @@ function layOut(width, layers, written, total) {
   let cell = Math.min(Math.floor(room / total), CELL_MAX);
   if (cell < 4) cell = [4, 3].find((size) => written + 4 <= Math.floor(room / size)) ?? CELL_MIN;
   const fitting = Math.floor(room / cell);
-  const columns = Math.min(Math.max(fitting, written + 8), total, Math.floor(WIDEST / cell));
+  const columns = Math.min(fitting > written + 3 ? fitting : Math.ceil(written * 1.25) + 64, total, Math.floor(WIDEST / cell));
   const row = Math.min(Math.max(Math.floor(TALL / layers), 3), CELL_MAX);
   return { cell, row, columns, layers, gap: cell > 3 ? 1 : 0, rowGap: row > 3 ? 1 : 0.5, scrolls: columns > fitting };
 }
@@ -55,15 +55,34 @@ class Grid {
     this.pen.globalAlpha = 1;
   }
 
+  /** Neighbouring columns of one kind at once: what column() draws for each, in a few strokes. */
+  stretch(from, to, kind, tokens) {
+    const { pen, layout } = this;
+    if (kind === "template") {
+      for (let position = from; position < to; position += 1) this.column(position, kind, false, tokens);
+      return;
+    }
+    const x = (from - this.first) * layout.cell;
+    for (const [top, bottom, window] of this.spans) {
+      const edge = window === null ? from : Math.min(Math.max(tokens - window, from), to);
+      const split = (edge - from) * layout.cell;
+      pen.globalAlpha = FADED;
+      if (edge > from) this.cells(x, top, bottom, split - layout.gap, kind, false);
+      pen.globalAlpha = 1;
+      if (edge < to) this.cells(x + split, top, bottom, (to - edge) * layout.cell - layout.gap, kind, false);
+    }
+    if (layout.gap) for (let at = from + 1; at < to; at += 1) pen.clearRect((at - this.first) * layout.cell - 1, 0, 1, layout.layers * layout.row);
+  }
+
   cells(x, from, to, wide, kind, newest) {
     const { pen, theme } = this;
     const { row, rowGap } = this.layout;
     const role = kind === "generated" ? "answer" : kind;
     const tall = row - rowGap;
-    const hollow = kind === "template" && wide > 4 && tall > 4 && !newest;
+    const hollow = kind === "template" && wide > 3 && tall > 3 && !newest;
     pen.fillStyle = newest ? theme[role] : hollow ? theme.template : theme[`${role}Tint`];
     for (let layer = from; layer < to; layer += 1) pen.fillRect(x, layer * row, wide, tall);
-    if (newest || wide < 4 || tall < 4) return;
+    if (newest || this.layout.cell < 4 || tall < 4) return;
     pen.fillStyle = theme.notesWash;
     const line = Math.max(Math.round(tall * 0.22), 1);
     for (let layer = from; layer < to; layer += 1) {
@@ -150,7 +169,10 @@ function createNotes(view) {
     hidden = totalOf(store) > layout.columns && layout.columns * layout.cell >= WIDEST - layout.cell ? hidden : 0;
     grid.start(layout, windows, theme, hidden);
     drawLayerTicks(ticks, layout, theme);
-    for (let position = hidden; position < tokens; position += 1) grid.column(position, kindAt(store, position), false, tokens);
+    for (let from = hidden, to = hidden; from < tokens; from = to) {
+      while (to < tokens && kindAt(store, to) === kindAt(store, from)) to += 1;
+      grid.stretch(from, to, kindAt(store, from), tokens);
+    }
     grid.future(tokens, hidden + layout.columns);
     writeLegend(labels, windows.some((window) => window !== null));
     written = tokens;

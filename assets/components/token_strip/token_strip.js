@@ -12,15 +12,19 @@ function chipOf(token, labels) {
   return chip;
 }
 
+const KEPT = 220; // chips left in the page while a long run plays: it is painted at every step
+const KEPT_MAX = 320;
+
 /** The strip's chips in order, in groups; appends one token at a time. */
 class Chips {
   constructor(box) {
-    Object.assign(this, { box, all: [], nodes: new WeakMap(), grouper: new Grouper() });
+    Object.assign(this, { box, all: [], nodes: new WeakMap(), grouper: new Grouper(), parked: [] });
   }
 
   clear() {
     this.box.replaceChildren();
     this.all = [];
+    this.parked = [];
     this.grouper = new Grouper();
   }
 
@@ -48,6 +52,23 @@ class Chips {
     box.classList.toggle("open", group.text === null);
     const caption = box.querySelector(".caption");
     caption.replaceChildren(group.text === null ? "…" : this.captionOf(group.text));
+  }
+
+  /** Take out whole lines from the top, so that no line below breaks elsewhere. */
+  park() {
+    const nodes = [...this.box.children];
+    if (nodes.length < KEPT_MAX || this.box.querySelector(":focus")) return;
+    const foot = (node) => node.offsetTop + node.offsetHeight;
+    let at = nodes.length - KEPT;
+    const line = foot(nodes[at]);
+    while (at > 0 && Math.abs(foot(nodes[at - 1]) - line) < 4) at -= 1;
+    this.parked.push(...nodes.slice(0, at));
+    for (const node of nodes.slice(0, at)) node.remove();
+  }
+
+  unpark() {
+    if (this.parked.length) this.box.prepend(...this.parked);
+    this.parked = [];
   }
 
   captionOf(text) {
@@ -78,8 +99,13 @@ function createTokenStrip(view) {
   box.onpointerover = (event) => show(event.target.closest(".chip"));
   box.onpointerleave = () => show(null);
   box.onclick = (event) => focusChip(event.target.closest(".chip"));
+  frame.onscroll = () => {
+    if (scrolledUp()) chips.unpark();
+  };
+  const scrolledUp = () => frame.scrollTop < -60; // the strip hangs from its end: 0 is the newest line
   const focusChip = (chip) => {
     if (!chip) return;
+    chips.unpark();
     const before = box.querySelector('[tabindex="0"]');
     if (before) before.tabIndex = -1;
     chip.tabIndex = 0;
@@ -118,8 +144,10 @@ function createTokenStrip(view) {
     empty.hidden = count > 0;
     const writing = data.show === "all" && count > start.length && (store.status !== "ended" || data.cursor !== null);
     markNewest(writing ? chips.all.at(-1) : null);
+    if (store.status !== "running") chips.unpark();
+    else if (data.show === "all" && drawn % 32 === 0 && !scrolledUp()) chips.park();
   };
-  return { draw };
+  return { draw, sized: true };
 }
 
 export default function tokenStrip(component) {
