@@ -158,7 +158,7 @@ class NotFinite(EngineError):
 
 
 class AttentionUnavailable(EngineError):
-    """No true map can be drawn. Params: reason (off | softcap | sinks | not_causal | position)."""
+    """No true map can be drawn. Params: reason (off | softcap | sinks | not_causal | position | unrecorded)."""
 
     code = "attention_unavailable"
 

@@ -80,7 +80,7 @@ class Grid {
     const role = kind === "generated" ? "answer" : kind;
     const tall = row - rowGap;
     const hollow = kind === "template" && wide > 3 && tall > 3 && !newest;
-    pen.fillStyle = newest ? theme[role] : hollow ? theme.template : theme[`${role}Tint`];
+    pen.fillStyle = newest ? theme[role] : theme[`${role}Tint`];
     for (let layer = from; layer < to; layer += 1) pen.fillRect(x, layer * row, wide, tall);
     if (newest || this.layout.cell < 4 || tall < 4) return;
     pen.fillStyle = theme.notesWash;
