@@ -174,8 +174,10 @@ def _polled(drawn: dict[str, object]) -> None:
     resources.engine().touch(view.run_id)
     if _known(view) != drawn:
         st.rerun()
-    progress(**panels.live(view), known=drawn, fallback=snapshot(view), labels=state.labels("progress"), key="progress_polled")
-    st.caption(t("shell.channel_down"))
+    result = progress(**panels.live(view), known=drawn, fallback=snapshot(view), labels=state.labels("progress"), key="progress_polled")
+    if result.channel == "open":
+        state.set_channel(result.channel)
+        st.rerun()
 
 
 def _known(view: RunView | None) -> dict[str, object]:

@@ -80,8 +80,8 @@ def _blend(one: str, other: str, share: float) -> str:
 
 def label(token: Token) -> str:
     """A token as an axis shows it: white space visible, bytes in hex where they are no characters, markup escaped."""
-    text = token.text if token.text or not token.raw else " ".join(f"{byte:02X}" for byte in token.raw)
-    seen = text.replace("\n", "↵").replace("\t", "⇥").replace(" ", "·")
+    in_hex = " ".join(f"{byte:02X}" for byte in token.raw)
+    seen = token.text.replace("\n", "↵").replace("\t", "⇥").replace(" ", "·") or in_hex
     return html.escape(seen if len(seen) <= 14 else seen[:13] + "…")
 
 

@@ -119,7 +119,10 @@ function createMeters(view) {
   let prefillDrawn;
   let sparkWidth = 0;
 
-  const restart = (labels) => {
+  const restart = (labels, theme) => {
+    const width = view.root.clientWidth / theme.size;
+    view.root.classList.toggle("four", width >= 45);
+    view.root.classList.toggle("one", width < 25);
     heading(ttft, labels.meters_ttft, labels);
     heading(tpotMeter, labels.meters_tpot, labels);
     heading(speed, labels.meters_speed, labels);
@@ -130,7 +133,7 @@ function createMeters(view) {
 
   const draw = (now) => {
     const { store, shown, full, labels, theme } = now;
-    if (full) restart(labels);
+    if (full) restart(labels, theme);
     const prefill = shown ? store.prefill : null;
     if (prefillDrawn !== prefill) drawTtft(ttft, (prefillDrawn = prefill), labels);
     const steps = Math.max(shown - 1, 0);

@@ -134,8 +134,8 @@ function factorsOf(model) {
   const shape = model?.shape;
   if (!shape) return "";
   const layers = shape.layer_windows.length;
-  if (shape.kv_lora_rank) return `${layers} × (${shape.kv_lora_rank} + ${shape.qk_rope_head_dim}) × ${model.dtype_bytes} B`;
-  return `2 × ${layers} × ${shape.num_key_value_heads} × ${shape.head_dim} × ${model.dtype_bytes} B`;
+  if (shape.kv_lora_rank) return `${layers} × (${shape.kv_lora_rank} + ${shape.qk_rope_head_dim}) × ${model.dtype_bytes}\u00a0B`;
+  return `2 × ${layers} × ${shape.num_key_value_heads} × ${shape.head_dim} × ${model.dtype_bytes}\u00a0B`;
 }
 
 function createNotes(view) {
@@ -193,6 +193,7 @@ function createNotes(view) {
     const windows = windowsOf({ store, data });
     setText(tag, labels.live_measured);
     count.hidden = !step;
+    picture.hidden = legend.hidden = !store.model;
     const columns = step ? step.kv_tokens : 0;
     const factors = factorsOf(store.model);
     const words = fill(labels.notes_size, { layers: windows.length, tokens: grouped(columns), formula: factors });
