@@ -52,9 +52,13 @@ def model() -> None:
         on_change=load_chosen,
         persist_state="session",
     )
+    if chosen_status().state == "absent":  # the model of a found run, say; a name that cannot be one stays absent, and is said to be
+        load_chosen()
     status = chosen_status()
-    moving = status.state in {"absent", "loading"}
-    st.fragment(_model_state, run_every=MODEL_POLL_S if moving else None)(status.state)
+    if status.state == "loading":
+        st.fragment(_model_state, run_every=MODEL_POLL_S)(status.state)
+    else:  # not in a fragment: its buttons change the whole page
+        _model_state(status.state)
 
 
 def _model_name(key: str) -> str:
@@ -85,7 +89,7 @@ def _model_state(drawn: str) -> None:
         st.caption(t("shell.model_ready", dtype=info.dtype, device=info.device, parameters=size))
     elif status.state == "failed" and status.error is not None:
         _model_failed(status)
-    else:
+    elif status.state == "loading":
         _model_loading(status)
 
 

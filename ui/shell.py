@@ -37,8 +37,9 @@ with st.sidebar:
     inputs.answer()
 inputs.terms_dialog()
 
+with st.bottom:
+    panels.notice()
 transport.bar()
-panels.notice()
 try:
     page.run()
 except EngineError as error:

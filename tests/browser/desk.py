@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -36,8 +37,9 @@ class Desk:
         return i18n.text(self.language, key)
 
     def button(self, key: str) -> Locator:
-        """A button of the transport bar or page by the key of its text, such as shell.play."""
-        return self.page.get_by_role("button", name=self.words(key), exact=True)
+        """A button by the key of its text, such as shell.play. Its accessible name may go on with its shortcut ("Play Space")."""
+        words = re.escape(self.words(key))
+        return self.page.get_by_role("button", name=re.compile(rf"(^|\s){words}(\s|$)")).first
 
     def press(self, key: str) -> None:
         self.button(key).click()
@@ -64,17 +66,23 @@ class Desk:
     def longest(self, tokens: int) -> None:
         """Set the longest answer in the sidebar."""
         box = self.page.get_by_role("spinbutton", name=self.words("shell.max_new"))
+        if not box.is_visible():
+            self.page.get_by_text(self.words("shell.settings"), exact=True).click()
         box.fill(str(tokens))
         box.press("Enter")
         settle(self.page)
 
     def ask(self, question: str) -> None:
         """Write a question of one's own on the home page and begin."""
+        self.write(question)
+        self.press("home.ask")
+
+    def write(self, question: str) -> None:
+        """Write a question on the home page without beginning."""
         box = self.page.get_by_role("textbox", name=self.words("home.own"))
         box.fill(question)
         box.press("Control+Enter")
         settle(self.page)
-        self.press("home.ask")
 
     def run(self) -> dict[str, Any] | None:
         return self.page.evaluate(READ_RUN)

@@ -19,8 +19,15 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, P
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-# A dropped live channel while the server is being stopped is reported by Chromium itself; it is no fault of the page.
-HARMLESS = ("net::ERR_CONNECTION_REFUSED", "net::ERR_ABORTED", "WebSocket is closed before the connection is established")
+# Chromium's own reports that are no fault of a page: a channel dropped while the server is being stopped, and the two questions
+# with which Streamlit's front end finds out under which path a deep link's server lives.
+HARMLESS = (
+    "net::ERR_CONNECTION_REFUSED",
+    "net::ERR_ABORTED",
+    "WebSocket is closed before the connection is established",
+    "/_stcore/health)",
+    "/_stcore/host-config)",
+)
 
 
 def free_port() -> int:
@@ -92,8 +99,9 @@ class Visitor:
     complaints: list[str] = field(default_factory=list)
 
     def hear(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not any(word in message.text for word in HARMLESS):
-            self.complaints.append(message.text)
+        said = f"{message.text} ({message.location.get('url')})"
+        if message.type == "error" and not any(word in said for word in HARMLESS):
+            self.complaints.append(said)
 
     def close(self) -> None:
         self.context.close()
