@@ -15,6 +15,8 @@ class Settings:
     home: cache of converted weights (OPENBOOK_HOME, else ~/.cache/openbook). model: what the app loads first (OPENBOOK_MODEL).
     device: auto | cpu | cuda | cuda:N | mps (OPENBOOK_DEVICE). offline: never touch the network (OPENBOOK_OFFLINE=1, or HF_HUB_OFFLINE=1).
     lease_s: a run that nobody has watched for so long is cancelled (OPENBOOK_LEASE_S).
+    spare_threads: cores that decode leaves to others. 0 in a notebook; the app's engine leaves one to the browser, which draws every
+    step on the same machine: on two cores it slowed a two-threaded decode by 30 %, a one-threaded one not at all (measured).
     held_runs: runs whose live cache is kept at once. kept_runs: records kept in the app's memory.
     """
 
@@ -23,6 +25,7 @@ class Settings:
     device: str = "auto"
     offline: bool = False
     lease_s: float = 6.0
+    spare_threads: int = 0
     held_runs: int = 16
     kept_runs: int = 256
 

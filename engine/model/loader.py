@@ -82,7 +82,7 @@ def load_model(
     chosen = DTYPES[dtype] if dtype else _fitting_dtype(place, trials)
     network, tokenizer = read_weights(model, folder, config, chosen, place), read_tokenizer(model, folder)
     report("warm_up", 0, 0)
-    ready = _warm_up(network, shape)
+    ready = _warm_up(network, shape, settings.spare_threads)
     info = _describe(spec, shape, network, tokenizer, trials, ready, time.perf_counter() - started)
     return LoadedModel(spec, shape, place, chosen, tokenizer, network, info, Vocabulary(tokenizer))
 
@@ -109,7 +109,7 @@ def _fitting_dtype(device: torch.device, trials: dict[str, float]) -> torch.dtyp
     return torch.bfloat16 if trials["bfloat16"] <= NEARLY * trials["float32"] else torch.float32
 
 
-def _warm_up(network: PreTrainedModel, shape: ModelShape) -> Readiness:
+def _warm_up(network: PreTrainedModel, shape: ModelShape, spare_threads: int) -> Readiness:
     """A short prompt and some steps: nothing is cold afterwards, threads are chosen, and recording has been seen to work."""
     every = available_threads()
     reason = unrecordable(network.config)
@@ -118,7 +118,7 @@ def _warm_up(network: PreTrainedModel, shape: ModelShape) -> Readiness:
     with threads(every):
         warm_up.prefill()
         warm_up.step()
-        decode_threads = warm_up.decode_threads() if network.device.type == "cpu" else every
+        decode_threads = warm_up.decode_threads(max(1, every - spare_threads)) if network.device.type == "cpu" else every
     if recorder is not None:
         complete = recorder.layers() == list(range(shape.num_hidden_layers))
         reason = recorder.reason or (None if complete else "unrecorded")

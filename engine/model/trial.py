@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from engine.model.capture import Recorder, recording
-from engine.model.device import available_threads, threads
+from engine.model.device import threads
 from engine.model.forward import Forward, empty_cache
 
 PREFILL_ROWS = 64
@@ -72,10 +72,9 @@ class WarmUp:
         with torch.inference_mode(), recording(self._recorder):
             return _elapsed_s(lambda: self._forward(self._prompt[:, :1], self._cache).argmax().item())
 
-    def decode_threads(self) -> int:
-        """The fewest threads whose step takes at most `NEARLY` times the fastest."""
-        every = available_threads()
-        counts = sorted({count for count in (1, 2, 4, 8, 16, 32, 64) if count < every} | {every})
+    def decode_threads(self, most: int) -> int:
+        """The fewest threads, up to `most`, whose step takes at most `NEARLY` times the fastest."""
+        counts = sorted({count for count in (1, 2, 4, 8, 16, 32, 64) if count < most} | {most})
         taken = {count: self._steps_s(count) for count in counts}
         return next(count for count in counts if taken[count] <= NEARLY * min(taken.values()))
 

@@ -45,6 +45,7 @@ from engine.trace import RunStatus, StopReason
 
 log = logging.getLogger(__name__)
 
+SPARE_THREADS = 1  # for the browser that draws every step, often on this very machine
 GRACE_S = 0.3  # for the turn in progress, when the app is gone
 
 
@@ -210,7 +211,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the app is the one to close this process
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="engine %(levelname)s %(name)s: %(message)s")
     boot = read_boot(sys.stdin.buffer.readline())
-    settings = Settings(home=Path(boot.home), offline=boot.offline, held_runs=boot.held_runs)
+    settings = Settings(home=Path(boot.home), offline=boot.offline, held_runs=boot.held_runs, spare_threads=SPARE_THREADS)
     Server(dial(int(arguments[0]), bytes.fromhex(boot.key)), settings).serve()
     leave(0)
 

@@ -80,9 +80,9 @@ def test_the_fewest_threads_within_ten_per_cent(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], chosen: int
 ) -> None:
     warm_up = trial.WarmUp(tiny().model, 100, None)
-    monkeypatch.setattr(trial, "available_threads", lambda: 4)
     monkeypatch.setattr(warm_up, "_steps_s", seconds.__getitem__)
-    assert warm_up.decode_threads() == chosen
+    assert warm_up.decode_threads(4) == chosen
+    assert warm_up.decode_threads(1) == 1, "what is spared is not even tried"
 
 
 def test_progress_goes_from_loading_to_warming_up(tiny_dir: Callable[..., Path]) -> None:
