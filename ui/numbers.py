@@ -31,8 +31,8 @@ def milliseconds(seconds: float | None) -> str:
     if seconds is None:
         return "—"
     value = seconds * 1e3
-    if value >= 10_000:
-        return f"{seconds:,.1f} s"
+    if value >= 1_000:
+        return f"{seconds:,.2f} s"
     return f"{value:,.0f} ms" if value >= 10 else f"{value:,.1f} ms" if value >= 1 else f"{value:,.2f} ms"
 
 

@@ -15,7 +15,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from engine.errors import InvalidSetting
-from engine.generate.tokens import Vocabulary, default_system_prompt, has_chat_template
+from engine.generate.tokens import Vocabulary, default_system_prompt, encode, has_chat_template
 from engine.model import registry, weights
 from engine.model.capture import Recorder
 from engine.model.checkpoint import eos_ids, read_config, read_tokenizer, read_weights, unrecordable
@@ -25,7 +25,7 @@ from engine.model.shape import ModelShape, shape_from_config
 from engine.model.trial import NEARLY, WarmUp, dtype_trials
 from engine.model.weights import Progress
 from engine.settings import Settings
-from engine.trace import ModelInfo
+from engine.trace import ModelInfo, RunSettings
 
 UNSTATED_CONTEXT = 1_048_576  # a model that names no limit of its own (ALiBi, say)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -83,8 +83,10 @@ def load_model(
     network, tokenizer = read_weights(model, folder, config, chosen, place), read_tokenizer(model, folder)
     report("warm_up", 0, 0)
     ready = _warm_up(network, shape, settings.spare_threads)
+    vocabulary = Vocabulary(tokenizer)
+    encode(tokenizer, vocabulary, "warm up", RunSettings(use_chat_template=False))  # a tokenizer's first call takes far longer, too
     info = _describe(spec, shape, network, tokenizer, trials, ready, time.perf_counter() - started)
-    return LoadedModel(spec, shape, place, chosen, tokenizer, network, info, Vocabulary(tokenizer))
+    return LoadedModel(spec, shape, place, chosen, tokenizer, network, info, vocabulary)
 
 
 def _quiet(stage: str, done: int, total: int) -> None:

