@@ -4,6 +4,7 @@
 const LIVE_VERSION = 1;
 const GRACE_MS = 1000; // a page change keeps its connection
 const KEPT_STORES = 3;
+const SIGHT_MARGIN = "120px"; // what will be scrolled in next is drawn already
 
 /** Log when each token's picture was drawn: once each, for the benchmark. */
 function logPictures(store, began) {
@@ -11,9 +12,10 @@ function logPictures(store, began) {
   for (let index = store.pictures.length; index < store.generated; index += 1) store.pictures.push({ index, t: now, cost_ms: now - began });
 }
 
-/** Draw one view if anything that it shows has changed. */
+/** Draw one view if anything that it shows has changed. While a run plays, what is off the screen waits: it draws when it is scrolled in. */
 function drawView(view) {
   const { store, part, data } = view;
+  if (!view.onScreen && store.status === "running" && view.shown >= 0) return false;
   const cursor = data.cursor ?? null;
   const shown = cursor === null ? store.generated : Math.min(store.generated, cursor + 1);
   const full = view.full || view.epoch !== store.epoch || shown < view.shown;
@@ -73,7 +75,7 @@ function leaveRun(hub, view) {
 /** A component's own side: its root, its part (what it draws with) and what it has drawn so far. */
 function buildView(hub, host, create) {
   const root = host.querySelector(".ob");
-  const view = { root, store: null, data: {}, theme: {}, full: true, shown: -1, epoch: -1, revision: -1, total: -1, width: 0, settings: "" };
+  const view = { root, store: null, data: {}, theme: {}, full: true, shown: -1, epoch: -1, revision: -1, total: -1, width: 0, settings: "", onScreen: true };
   view.redraw = () => {
     view.full = true;
     hub.wake();
@@ -86,6 +88,11 @@ function buildView(hub, host, create) {
     if (view.part.sized) view.redraw();
   });
   view.observer.observe(root);
+  view.sight = new IntersectionObserver(([entry]) => {
+    view.onScreen = entry.isIntersecting;
+    hub.wake();
+  }, { rootMargin: SIGHT_MARGIN });
+  view.sight.observe(root);
   return view;
 }
 
@@ -111,6 +118,7 @@ function mountView(hub, component, create) {
 
 function closeView(hub, host, view) {
   view.observer.disconnect();
+  view.sight.disconnect();
   view.part.leave?.();
   leaveRun(hub, view);
   if (hub.views.get(host) === view) hub.views.delete(host);
