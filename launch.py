@@ -315,6 +315,15 @@ def folder_bytes(folder: str) -> int:
 # ---------------------------------------------------------------- weights
 
 
+def parsed(raw: bytes) -> "dict[str, Any]":
+    """One line of the child's report; {} for anything else that a library may print in between."""
+    try:
+        found = json.loads(raw.decode("utf-8", "replace"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def fetch_weights(environment: "dict[str, str]") -> None:
     line = Line(say("weights"))
     command = [PYTHON, "-m", "engine.model.weights", MODEL, "--json"]
@@ -322,7 +331,7 @@ def fetch_weights(environment: "dict[str, str]") -> None:
     message: dict[str, Any] = {}
     try:
         for raw in child.stdout or ():
-            message = json.loads(raw.decode())
+            message = parsed(raw) or message
             if "stage" in message:
                 done, total = message["done"] / 1e6, message["total"] / 1e6
                 amount = f" {done:.0f} / {total:.0f} MB" if total else ""
@@ -353,6 +362,7 @@ def start_app(options: argparse.Namespace, environment: "dict[str, str]") -> int
     headless = options.no_browser or not can_open_a_browser()
     tell(say("open", url=f"http://localhost:{options.port}"))
     if options.lan:
+        environment = {"OPENBOOK_ANY_MODEL": "0", **environment}  # guests choose from the list; paths and downloads stay the owner's
         found = lan_address()
         tell(say("lan", url=f"http://{found}:{options.port}") if found else say("lan_unknown"))
     flags = {"port": options.port, "address": address, "headless": str(headless).lower(), "showEmailPrompt": "false"}

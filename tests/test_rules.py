@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,7 @@ TEXTS = sorted((ROOT / "assets" / "text").glob("*.toml"))
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PAGE_LINES = 300, 40, 120
 
 TORCH_FREE = {
+    "engine.generate.detokenize",
     "engine.trace",
     "engine.errors",
     "engine.settings",
@@ -85,18 +87,20 @@ def test_pictures_are_pure(path: Path) -> None:
     assert rooms_of(path) <= {"engine.trace", "ui.theme", "ui.i18n", "ui.figures"}
 
 
+BORDER = ("engine.trace", "engine.errors", "engine.codec", "engine.settings")
+SERVE_APP_SIDE = ("protocol", "client", "book", "keeper", "link", "questions", "stock", "watcher", "wire", "job", "scheduler")
 ENGINE_ARROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (("engine.errors", "engine.settings"), ()),
+    (("engine.errors",), ()),
+    (("engine.settings",), ("engine.errors",)),
     (("engine.trace",), ("engine.errors", "engine.model.shape", "engine.codec")),
-    (("engine.model.shape",), ("engine.errors",)),
+    (("engine.codec",), ("engine.errors", "engine.model.shape", "engine.trace")),
+    (("engine.model.shape", "engine.model.registry"), ("engine.errors",)),
+    (("engine.model",), (*BORDER, "engine.model", "engine.generate.tokens")),  # a loaded model brings its vocabulary
+    (("engine.generate", "engine.kv", "engine.measure"), (*BORDER, "engine.model", "engine.generate", "engine.kv", "engine.measure")),
+    (("engine.run",), (*BORDER, "engine.model", "engine.generate", "engine.kv", "engine.measure")),
     (
-        ("engine.generate", "engine.kv", "engine.measure"),
-        ("engine.model", "engine.trace", "engine.errors", "engine.settings", "engine.generate", "engine.kv", "engine.measure"),
-    ),
-    (("engine.serve.job", "engine.serve.scheduler"), ("engine.serve", "engine.trace", "engine.errors")),
-    (
-        ("engine.serve.protocol",),
-        ("engine.trace", "engine.errors", "engine.codec"),
+        tuple(f"engine.serve.{name}" for name in SERVE_APP_SIDE),
+        (*BORDER, "engine.model.registry", *(f"engine.serve.{name}" for name in SERVE_APP_SIDE)),
     ),
 )
 
@@ -143,6 +147,24 @@ def test_sizes(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or 0) - node.lineno + 1
             assert length <= MAX_FUNCTION_LINES, f"{name_of(path)}.{node.name} has {length} lines"
+
+
+def test_no_name_stands_for_two_things() -> None:
+    """A public class has one name in the whole engine and ui."""
+    seen: dict[str, str] = {}
+    for path in in_room("engine", "ui"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                assert node.name not in seen, f"{node.name} in {seen[node.name]} and in {name_of(path)}"
+                seen[node.name] = name_of(path)
+
+
+def test_readme_shows_what_is_there() -> None:
+    """Every file that the README links to or shows exists."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    linked = [target for target in re.findall(r"\]\(([^)#\s]+)\)", readme) if "://" not in target]
+    assert linked
+    assert not [target for target in linked if not (ROOT / target).exists()]
 
 
 def test_no_drawers() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench import browser_bench, channel_bench, engine_bench
+from tests.bench import browser_bench, channel_bench, engine_bench, start_bench
 from tests.bench.report import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -13,6 +13,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "recording": engine_bench.recording,
     "channel": channel_bench.channel,
     "browser": browser_bench.browser,
+    "start": start_bench.start,
 }
 
 

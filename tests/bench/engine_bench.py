@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import psutil
 import torch
@@ -13,11 +15,23 @@ from transformers.generation.streamers import BaseStreamer
 
 from engine import Run, RunSettings, load_model
 from engine.measure.latency import summarize
+from engine.model.capture import ATTENTION_NAME
 from engine.model.loader import LoadedModel
 from tests.bench.report import Figure, paired
 
 QUESTION = "Tell me a long story about an orange that rolled off a table."
 STEPS = 64
+
+
+@contextmanager
+def plain(loaded: LoadedModel) -> Iterator[Any]:
+    """The same weights with transformers' own attention function in place of the recording one."""
+    loaded.model.set_attn_implementation("sdpa")
+    try:
+        with torch.inference_mode():
+            yield loaded.model
+    finally:
+        loaded.model.set_attn_implementation(ATTENTION_NAME)
 
 
 class Stamps(BaseStreamer):
@@ -55,8 +69,8 @@ def generate_tpot_s() -> float:
     ids = torch.tensor([[token.id for token in run.tokens]])
     stamps = Stamps()
     torch.set_num_threads(loaded.info.decode_threads)
-    with torch.inference_mode():
-        loaded.model.generate(
+    with plain(loaded) as network:
+        network.generate(
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=STEPS, min_new_tokens=STEPS, do_sample=False, streamer=stamps
         )
     at_s = stamps.at_s[1:]
@@ -86,10 +100,10 @@ def bare_prefill_s(count: int) -> float:
     loaded = model()
     ids = torch.tensor([[token.id for token in Run(loaded, words(count), RunSettings(use_chat_template=False)).tokens]])
     torch.set_num_threads(loaded.info.prefill_threads)
-    begin = time.perf_counter()
-    with torch.inference_mode():
-        loaded.model(ids, logits_to_keep=1)
-    return time.perf_counter() - begin
+    with plain(loaded) as network:
+        begin = time.perf_counter()
+        network(ids, logits_to_keep=1)
+        return time.perf_counter() - begin
 
 
 def prefill() -> Iterator[Figure]:

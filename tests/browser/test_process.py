@@ -77,24 +77,55 @@ def test_sigterm_to_the_app_leaves_no_process(browser: Browser, own_app: AppServ
     visitor.close()
 
 
-def test_two_sessions_share_fairly_and_a_closed_one_frees_its_turn(open_page: Callable[..., Visitor], app: AppServer) -> None:
+def steps_in(desks: list[Desk], seconds: float) -> list[int]:
+    """How many steps each desk's run makes meanwhile."""
+    begun = [desk.wait(bool)["steps"] for desk in desks]
+    time.sleep(seconds)
+    return [desk.wait(bool)["steps"] - before for desk, before in zip(desks, begun, strict=True)]
+
+
+def test_two_sessions_share_fairly_and_a_closed_one_frees_its_turn(open_page: Callable[..., Visitor]) -> None:
+    """Each gets about half of what one alone gets; within 10 s of closing one, the other has all of it again."""
     visitors = [open_page("/"), open_page("/")]
     desks = [Desk(visitor.page) for visitor in visitors]
-    questions = ["Why is the sky blue?", "Tell me about oranges."]
-    for desk, question in zip(desks, questions, strict=True):
-        desk.longest(600)
-        desk.ask(question)
-    begun = [desk.until_steps(5)["steps"] for desk in desks]
-    time.sleep(6)
-    progress = [after["steps"] - before for after, before in zip((desk.wait(bool) for desk in desks), begun, strict=True)]
-    assert 0.6 < progress[0] / progress[1] < 1.7, f"turns are not shared fairly: {progress}"
+    for desk in desks:
+        desk.longest(1500)
+    desks[0].ask("Tell me a very long story about the sky.")
+    desks[0].until_steps(5)
+    (alone,) = steps_in(desks[:1], 4)
+    desks[1].ask("Tell me a very long story about oranges.")
+    desks[1].until_steps(5)
+    shares = [steps / alone for steps in steps_in(desks, 4)]
+    assert all(0.25 < share < 0.75 for share in shares), f"shares of the speed alone: {shares}"
+    assert 0.6 < shares[0] / shares[1] < 1.7, f"turns are not shared fairly: {shares}"
     visitors[0].close()
     time.sleep(10)
-    before = desks[1].wait(bool)
-    time.sleep(4)
-    after = desks[1].wait(bool)
+    before = desks[1].wait(bool)["steps"]
+    desks[1].until_steps(before + 20)
     waited = desks[1].page.evaluate(
-        "n => window.__openbook.runs[new URLSearchParams(location.search).get('run')].steps.slice(n).map(s => s.gap_s)", before["steps"]
+        "n => window.__openbook.runs[new URLSearchParams(location.search).get('run')].steps.slice(n).map(s => s.gap_s)", before
     )
-    assert after["steps"] > before["steps"]
-    assert max(waited) < 0.02, f"somebody else still takes turns: {waited}"
+    assert sorted(waited)[len(waited) // 2] < 0.01, f"somebody else still takes turns: {waited}"
+
+
+def test_two_sessions_get_their_own_right_answers(open_page: Callable[..., Visitor], smollm2_dir: Path) -> None:
+    """Side by side, each page shows exactly the greedy answer that its question gets alone."""
+    questions = ("What is the capital of France?", "What is the capital of Italy?")
+
+    def ids_of(desk: Desk) -> list[int]:
+        return desk.until_status("ended")["ids"]
+
+    alone = []
+    for question in questions:
+        desk = Desk(open_page("/").page)
+        desk.longest(16)
+        desk.ask(question)
+        alone.append(ids_of(desk))
+    desks = [Desk(open_page("/").page) for _ in questions]
+    for desk in desks:
+        desk.longest(16)
+        desk.write(questions[desks.index(desk)])
+    for desk in desks:
+        desk.press("home.ask")
+    assert [ids_of(desk) for desk in desks] == alone
+    assert alone[0] != alone[1]
