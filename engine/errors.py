@@ -121,6 +121,12 @@ class DiskFull(EngineError):
     code = "disk_full"
 
 
+class StorageFailed(EngineError):
+    """The disk refused to be written or read (no permission, read-only, no folder). Params: path, detail."""
+
+    code = "storage_failed"
+
+
 class TermsNotAccepted(EngineError):
     """Params: model."""
 
@@ -185,6 +191,12 @@ class NotYours(EngineError):
     """Steering without the run's key. Params: run."""
 
     code = "not_yours"
+
+
+class Unwatched(EngineError):
+    """The run was ended because nobody had looked at it for a whole lease."""
+
+    code = "unwatched"
 
 
 class TooManyRuns(EngineError):

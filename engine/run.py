@@ -16,8 +16,8 @@ import torch
 
 from engine.errors import AttentionUnavailable, EngineError, ErrorInfo, OutOfMemory, OutOfRange, RemoteError, RunFreed
 from engine.generate.decode import Standing, reason_to_stop, write_next
-from engine.generate.desk import Desk
 from engine.generate.prefill import check_fits, check_limit, read_prompt
+from engine.generate.stepper import Stepper
 from engine.generate.tokens import Encoded, encode
 from engine.kv.cache import check_range
 from engine.kv.sizes import kv_bytes
@@ -63,7 +63,7 @@ class Run:
         self._encoded: Encoded | None = None
         self._prefill: PrefillTrace | None = None
         self._steps: list[DecodeStep] = []
-        self._desk: Desk | None = None
+        self._stepper: Stepper | None = None
         self._freed = False
 
     @property
@@ -100,10 +100,11 @@ class Run:
         """Of the time before the next turn, so much was the reader's own pause: it is counted apart from waiting."""
         self._pauses_s += max(seconds, 0.0)
 
-    def attention(self, layer: int, head: int | None = None) -> np.ndarray:
+    def attention(self, layer: int, head: int | None = None, rows: int | None = None) -> np.ndarray:
         """float32 [queries, keys] of one head, or the mean over heads (None): one row per token read so far (prompt + answer − 1).
 
-        Rows sum to 1; above the diagonal all is exactly 0. Raises AttentionUnavailable, OutOfRange, RunFreed.
+        `rows`: only the newest so many queries (None: all; more than there are: all), the same numbers as in the whole map, at the
+        cost of these rows alone. Rows sum to 1; above the diagonal all is exactly 0. Raises AttentionUnavailable, OutOfRange, RunFreed.
         """
         shape = self.model.shape
         check_range("layer", layer, shape.num_hidden_layers)
@@ -111,21 +112,23 @@ class Run:
             check_range("head", head, shape.num_attention_heads)
         if self.model.info.attention_reason is not None or not self.settings.capture_attention:
             raise AttentionUnavailable(reason=self.model.info.attention_reason or "off")
-        desk = self._live_desk()
-        if desk.recorder is None or not desk.cache.tokens():
+        stepper = self._live_stepper()
+        if stepper.recorder is None or not stepper.cache.tokens():
             raise OutOfRange(field="position", value=0, count=0)
+        if rows is not None and rows < 1:
+            raise OutOfRange(field="rows", value=rows, count=stepper.cache.tokens())
         with torch.inference_mode():
-            keys = desk.cache.keys(layer) if desk.recorder.window(layer) is None else None
-            return desk.recorder.attention(layer, head, keys).cpu().numpy()
+            keys = stepper.cache.keys(layer) if stepper.recorder.window(layer) is None else None
+            return stepper.recorder.attention(layer, head, keys, rows).cpu().numpy()
 
     def cell(self, layer: int, position: int) -> np.ndarray:
         """Key and value of one token in one layer, float32 [2, kv_heads, head_dim]. Raises OutOfRange, RunFreed."""
-        return self._live_desk().cache.cell(layer, position)
+        return self._live_stepper().cache.cell(layer, position)
 
     def kv_bytes(self) -> int:
         """Bytes of the cache, measured on its tensors; 0 before prefill. Raises RunFreed."""
         self._check_kept()
-        return 0 if self._desk is None else self._desk.cache.bytes()
+        return 0 if self._stepper is None else self._stepper.cache.bytes()
 
     def record(self) -> RunRecord:
         """The run so far, as it is kept and exported; valid in every state."""
@@ -144,7 +147,7 @@ class Run:
     def free(self) -> None:
         """Drop cache and queries. A run that had not ended is stopped; its record stays."""
         self.stop()
-        self._desk = None
+        self._stepper = None
         self._freed = True
 
     def _encoding(self) -> Encoded:
@@ -158,10 +161,10 @@ class Run:
         encoded = self._encoding()
         info = self.model.info
         count = len(encoded.tokens)
-        check_fits(count, info.context_length)
+        check_fits(count, info)
         check_limit(self.model.shape, count, info.dtype_bytes, self.settings.kv_limit_bytes)
-        self._desk = desk = Desk(self.model, self.settings, self._clock)
-        advance = read_prompt(desk, encoded.tokens, info.prefill_threads)
+        self._stepper = stepper = Stepper(self.model, self.settings, self._clock)
+        advance = read_prompt(stepper, encoded.tokens, info.prefill_threads)
         first = self.model.vocabulary.token(advance.picked.id, "generated", count)
         elapsed_s = self._clock.now() - self._submitted_at
         self._own_s = encoded.template_s + encoded.tokenize_s + advance.forward_s + advance.sample_s
@@ -178,21 +181,21 @@ class Run:
             at_s=elapsed_s,
             first=first,
             candidates=advance.picked.candidates,
-            kv_bytes=desk.cache.bytes(),
-            kv_tokens=desk.cache.tokens(),
-            recorded_bytes=desk.recorded_bytes(),
+            kv_bytes=stepper.cache.bytes(),
+            kv_tokens=stepper.cache.tokens(),
+            recorded_bytes=stepper.recorded_bytes(),
         )
 
     def _write(self) -> DecodeStep:
         """Read the newest token, pick the next one. Everything that belongs to the step lies between its two stamps."""
-        desk = self._live_desk()
+        stepper = self._live_stepper()
         started_at = self._clock.now()
         gap_s = max(started_at - self._last_at, 0.0)
         paused_s = min(self._pauses_s, gap_s)
-        advance = write_next(desk, self._newest().id, self.model.info.decode_threads)
+        advance = write_next(stepper, self._newest().id, self.model.info.decode_threads)
         index = len(self._steps) + 1
         token = self.model.vocabulary.token(advance.picked.id, "generated", len(self.tokens) + index)
-        held, tokens, recorded = desk.cache.bytes(), desk.cache.tokens(), desk.recorded_bytes()
+        held, tokens, recorded = stepper.cache.bytes(), stepper.cache.tokens(), stepper.recorded_bytes()
         ended_at = self._clock.now()
         self._own_s += ended_at - started_at
         self._mark(ended_at)
@@ -228,11 +231,11 @@ class Run:
         return self.stop_reason is None
 
     def _standing(self) -> Standing:
-        cached = self._live_desk().cache.tokens()
+        cached = self._live_stepper().cache.tokens()
         following = 0
         if self.settings.kv_limit_bytes is not None:
             following = kv_bytes(self.model.shape, tokens=cached + 1, dtype_bytes=self.model.info.dtype_bytes, between_steps=True)
-        return Standing(self._newest().id, len(self._steps) + 1, cached, self._own_s, following)
+        return Standing(self._newest().id, len(self._steps) + 1, len(self.tokens), self._own_s, following)
 
     def _newest(self) -> Token:
         return self._steps[-1].token if self._steps else self.prefill().first
@@ -273,9 +276,9 @@ class Run:
         if self._freed:
             raise RunFreed(run=self._created)
 
-    def _live_desk(self) -> Desk:
+    def _live_stepper(self) -> Stepper:
         """Cache and recorder. Raises RunFreed; OutOfRange before the prompt has been read."""
         self._check_kept()
-        if self._desk is None:
+        if self._stepper is None:
             raise OutOfRange(field="position", value=0, count=0)
-        return self._desk
+        return self._stepper

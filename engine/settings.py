@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.errors import InvalidSetting
+
+LEASE_S = 7.0
+LONGEST_LEASE_S = 86_400.0
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -14,6 +19,7 @@ class Settings:
 
     home: cache of converted weights (OPENBOOK_HOME, else ~/.cache/openbook). model: what the app loads first (OPENBOOK_MODEL).
     device: auto | cpu | cuda | cuda:N | mps (OPENBOOK_DEVICE). offline: never touch the network (OPENBOOK_OFFLINE=1, or HF_HUB_OFFLINE=1).
+    any_model: a visitor may name any hub id or folder, not only models of the registry (OPENBOOK_ANY_MODEL=0 switches it off).
     lease_s: a run that nobody has watched for so long is cancelled (OPENBOOK_LEASE_S).
     spare_threads: cores that decode leaves to others. 0 in a notebook; the app's engine leaves one to the browser, which draws every
     step on the same machine: on two cores it slowed a two-threaded decode by 30 %, a one-threaded one not at all (measured).
@@ -24,13 +30,15 @@ class Settings:
     model: str = "smollm2-135m"
     device: str = "auto"
     offline: bool = False
-    lease_s: float = 6.0
+    any_model: bool = True
+    lease_s: float = LEASE_S
     spare_threads: int = 0
     held_runs: int = 16
     kept_runs: int = 256
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Raises InvalidSetting, whose `field` is the name of the variable."""
         env = os.environ if environ is None else environ
         home = env.get("OPENBOOK_HOME", "").strip()
         return cls(
@@ -38,9 +46,29 @@ class Settings:
             model=env.get("OPENBOOK_MODEL", "").strip() or "smollm2-135m",
             device=env.get("OPENBOOK_DEVICE", "").strip() or "auto",
             offline=_flag(env.get("OPENBOOK_OFFLINE")) or _flag(env.get("HF_HUB_OFFLINE")),
-            lease_s=float(env.get("OPENBOOK_LEASE_S", "").strip() or 6.0),
+            any_model=_any_model(env.get("OPENBOOK_ANY_MODEL", "").strip()),
+            lease_s=_lease_s(env.get("OPENBOOK_LEASE_S", "").strip()),
         )
 
 
 def _flag(value: str | None) -> bool:
     return (value or "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+def _any_model(value: str) -> bool:
+    """A switch that keeps something out must not be misread: what is neither on nor off is refused."""
+    if not value or _flag(value):
+        return True
+    if value.lower() in {"0", "false", "no", "off"}:
+        return False
+    raise InvalidSetting(field="OPENBOOK_ANY_MODEL", value=value, allowed="0 | 1")
+
+
+def _lease_s(value: str) -> float:
+    try:
+        lease_s = float(value or LEASE_S)
+    except ValueError:
+        lease_s = 0.0
+    if not 0 < lease_s <= LONGEST_LEASE_S:  # nor is NaN in there
+        raise InvalidSetting(field="OPENBOOK_LEASE_S", value=value, allowed=f"0 < … ≤ {LONGEST_LEASE_S:.0f}")
+    return lease_s

@@ -16,6 +16,7 @@ from engine.model.shape import ModelShape
 
 SCHEMA_VERSION = 1
 TokenKind = Literal["template", "prompt", "generated"]
+LoadStage = Literal["download", "verify", "convert", "load", "warm_up"]
 
 
 class RunStatus(StrEnum):
@@ -189,7 +190,10 @@ class DecodeStep:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A frozen snapshot of one run, whatever its state. `tokens` are the prompt's (template included)."""
+    """A frozen snapshot of one run, whatever its state. `tokens` are the prompt's (template included).
+
+    `device` as it was asked for (`model.device` is the one it runs on); `pace_s` as it was asked for last.
+    """
 
     run_id: str
     prompt: str
@@ -203,6 +207,8 @@ class RunView:
     steps: tuple[DecodeStep, ...] = ()
     stop_reason: StopReason | None = None
     error: ErrorInfo | None = None
+    device: str = "auto"
+    pace_s: float = 0.0
 
     @property
     def generated(self) -> tuple[Token, ...]:
@@ -244,3 +250,11 @@ class RunRecord:
 def generated_tokens(prefill: PrefillTrace | None, steps: tuple[DecodeStep, ...]) -> tuple[Token, ...]:
     """All generated tokens in order: the first from prefill, then one per decode step."""
     return () if prefill is None else (prefill.first, *(step.token for step in steps))
+
+
+def room_left(model: ModelInfo, prompt_tokens: int) -> int:
+    """Tokens that can still be written after a prompt of so many: 0 when the prompt itself does not fit.
+
+    One more than there are places left, because the last token written is never read.
+    """
+    return max(model.context_length - prompt_tokens + 1, 0)

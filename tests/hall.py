@@ -57,7 +57,7 @@ class CountingWork:
     def free(self) -> None:
         self.freed = True
 
-    def attention(self, layer: int, head: int | None) -> str:
+    def attention(self, layer: int, head: int | None, rows: int | None = None) -> str:
         return f"map of {self.name}"
 
     def cell(self, layer: int, position: int) -> str:

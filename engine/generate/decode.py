@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.generate.desk import Advance, Desk
-from engine.trace import ModelInfo, RunSettings, StopReason
+from engine.generate.stepper import Advance, Stepper
+from engine.trace import ModelInfo, RunSettings, StopReason, room_left
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where an answer stands before the next step.
 
-    `own_s`: seconds this run has worked, without pauses and without other runs' turns.
+    `prompt_tokens`: template included. `own_s`: seconds this run has worked, without pauses and without other runs' turns.
     `next_kv_bytes`: the cache after one more token (0 where no cap is set).
     """
 
     last_id: int
     generated: int
-    cached: int
+    prompt_tokens: int
     own_s: float
     next_kv_bytes: int
 
@@ -32,7 +32,7 @@ def reason_to_stop(standing: Standing, settings: RunSettings, info: ModelInfo) -
         return StopReason.EOS
     if standing.generated >= settings.max_new_tokens:
         return StopReason.LENGTH
-    if standing.cached >= info.context_length:
+    if standing.generated >= room_left(info, standing.prompt_tokens):
         return StopReason.CONTEXT_FULL
     if settings.time_limit_s is not None and standing.own_s >= settings.time_limit_s:
         return StopReason.TIMEOUT
@@ -41,6 +41,6 @@ def reason_to_stop(standing: Standing, settings: RunSettings, info: ModelInfo) -
     return None
 
 
-def write_next(desk: Desk, last_id: int, thread_count: int) -> Advance:
+def write_next(stepper: Stepper, last_id: int, thread_count: int) -> Advance:
     """One forward pass over the last token, which has not been read yet, and the id that follows."""
-    return desk.advance([last_id], thread_count)
+    return stepper.advance([last_id], thread_count)

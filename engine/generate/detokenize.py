@@ -1,6 +1,7 @@
 """From the bytes of generated tokens to text, never showing half a character.
 
-Knows UTF-8; does not know token ids, the tokenizer or the clock: generation is timed per id, not by when text appears.
+Knows UTF-8; does not know token ids, the tokenizer, torch (the app imports this file) or the clock: generation is timed per id,
+not by when text appears.
 """
 
 from __future__ import annotations

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.errors import OutOfMemory, PromptTooLong
-from engine.generate.desk import Advance, Desk
+from engine.generate.stepper import Advance, Stepper
 from engine.kv.sizes import kv_bytes
 from engine.model.shape import ModelShape
-from engine.trace import Token
+from engine.trace import ModelInfo, Token, room_left
 
 
-def check_fits(tokens: int, context: int) -> None:
+def check_fits(tokens: int, info: ModelInfo) -> None:
     """Raises PromptTooLong if `tokens` do not fit into the model's context."""
-    if tokens > context:
-        raise PromptTooLong(tokens=tokens, context=context)
+    if room_left(info, tokens) == 0:
+        raise PromptTooLong(tokens=tokens, context=info.context_length)
 
 
 def check_limit(shape: ModelShape, tokens: int, dtype_bytes: int, limit_bytes: int | None) -> None:
@@ -27,6 +27,6 @@ def check_limit(shape: ModelShape, tokens: int, dtype_bytes: int, limit_bytes: i
         raise OutOfMemory(detail=f"KV cache: {needed} B needed, {limit_bytes} B allowed")
 
 
-def read_prompt(desk: Desk, tokens: Sequence[Token], thread_count: int) -> Advance:
+def read_prompt(stepper: Stepper, tokens: Sequence[Token], thread_count: int) -> Advance:
     """One forward pass over the whole prompt, and the first id."""
-    return desk.advance([token.id for token in tokens], thread_count)
+    return stepper.advance([token.id for token in tokens], thread_count)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 
 from engine.errors import EngineError
 from engine.model import registry, weights
-from engine.serve.protocol import LoadStage
 from engine.settings import Settings
+from engine.trace import LoadStage
 
 MB = 1e6
 
@@ -23,8 +23,8 @@ MB = 1e6
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 when the weights are ready (or what was asked for is done), 1 with one line that says why not."""
     options = _options(arguments)
-    settings = Settings.from_env()
     try:
+        settings = Settings.from_env()
         spec = registry.find(options.model)
         if options.terms:
             print(weights.terms_text(spec, settings))

@@ -1,13 +1,16 @@
-"""Room on the disk: how much a folder takes, how much is left, and what "full" looks like. Knows no models."""
+"""Room on the disk: how much a folder takes, how much is left, what "full" looks like, and other ways to be refused. Knows no models."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
-from engine.errors import DiskFull
+from engine.errors import DiskFull, StorageFailed
 
 MARGIN_BYTES = 64 << 20
 _FULL = re.compile(r"no space left on device|disk quota exceeded|not enough space on the disk|os error (28|112|122)\b", re.IGNORECASE)
@@ -19,13 +22,37 @@ def says_full(text: str) -> bool:
 
 
 def full(folder: Path, needed_bytes: int) -> DiskFull:
-    return DiskFull(path=str(folder), needed_bytes=needed_bytes, free_bytes=shutil.disk_usage(folder).free)
+    return DiskFull(path=str(folder), needed_bytes=needed_bytes, free_bytes=free_bytes(folder))
+
+
+def free_bytes(folder: Path) -> int:
+    """Free where `folder` lies, or will lie."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
+    return shutil.disk_usage(there).free
 
 
 def require_free(folder: Path, needed_bytes: int) -> None:
     """Raises DiskFull unless `needed_bytes` and a margin are free where `folder` lies."""
-    if shutil.disk_usage(folder).free < needed_bytes + MARGIN_BYTES:
+    if free_bytes(folder) < needed_bytes + MARGIN_BYTES:
         raise full(folder, needed_bytes + MARGIN_BYTES)
+
+
+@contextlib.contextmanager
+def writing(home: Path, needed_bytes: int) -> Iterator[None]:
+    """While inside, what the disk refuses is raised as DiskFull or StorageFailed, which name `home`: the place that the reader knows.
+
+    `needed_bytes`: what the work needs, as far as it is known beforehand.
+    """
+    try:
+        yield
+    except DiskFull as error:
+        raise DiskFull(**{**error.params, "path": str(home)}) from error
+    except ConnectionError:  # whoever listens to the progress is gone: that is no fault of the disk
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise full(home, needed_bytes) from error
+        raise StorageFailed(path=str(home), detail=str(error)) from error
 
 
 def file_bytes(path: Path) -> int | None:

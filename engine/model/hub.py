@@ -5,7 +5,9 @@ Knows huggingface_hub, which keeps its own cache and reads HF_HOME, HF_ENDPOINT 
 
 from __future__ import annotations
 
+import errno
 import json
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,31 +16,56 @@ import huggingface_hub
 from huggingface_hub import constants, file_download
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
-from engine.errors import DownloadFailed, EngineError, ModelNotFound, Offline, UnsafeWeights
+from engine.errors import DownloadFailed, EngineError, ModelNotFound, Offline, StorageFailed, UnsafeWeights
 from engine.model import disk
 
 WEIGHTS = ["*.safetensors"]
 PAPERS = ["*.json", "*.model", "*.txt", "*.jinja"]  # config, index, tokenizer, chat template
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")  # at least one
+_SHARD = re.compile(r"(.+)-\d{5}-of-(\d{5})\.safetensors")
 IGNORED = ["*/*", "consolidated*.safetensors"]  # folders and second copies in other formats
 PATIENCE_S = 10.0
 POLL_S = 0.3
 
 
 def cached(hub_id: str) -> Path | None:
-    """The folder of a complete earlier download, without the network. Raises UnsafeWeights."""
+    """The folder of a complete earlier download, without the network; None also for one that was interrupted: what is not there may
+    still come, and only `fetch` can say that it will not. Raises UnsafeWeights.
+    """
     try:
         folder = Path(
             huggingface_hub.snapshot_download(hub_id, allow_patterns=PAPERS + WEIGHTS, ignore_patterns=IGNORED, local_files_only=True)
         )
     except (LocalEntryNotFoundError, ValueError):
         return None
-    return check_folder(folder, hub_id)
+    return check_folder(folder, hub_id) if _is_complete(folder) else None
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether a snapshot has all that a model needs; each file in it is whole (huggingface_hub moves it there when it is)."""
+    if not (folder / "config.json").is_file() or not any((folder / name).is_file() for name in TOKENIZERS):
+        return False
+    wanted = _weight_names(folder, folder.name)
+    return bool(wanted) and all((folder / name).is_file() for name in wanted)
+
+
+def _weight_names(folder: Path, model: str) -> set[str]:
+    """What lies there and what the index names, or would name: a shard tells by its own name how many there are."""
+    names = {path.name for path in folder.glob("*.safetensors")}
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names |= set(_json(index, model).get("weight_map", {}).values())
+    for name in list(names):
+        shard = _SHARD.fullmatch(name)
+        if shard is not None:
+            names |= {f"{shard[1]}-{number:05d}-of-{shard[2]}.safetensors" for number in range(1, int(shard[2]) + 1)}
+    return names
 
 
 def fetch(hub_id: str, offline: bool, progress: Callable[[int, int], None]) -> Path:
     """The folder of a hub model, downloaded when it is not there yet: first the papers, which may rule it out, then the weights.
 
-    Raises Offline, DownloadFailed, DiskFull, ModelNotFound, UnsafeWeights.
+    Raises Offline, DownloadFailed, DiskFull, StorageFailed, ModelNotFound, UnsafeWeights.
     """
     found = cached(hub_id)
     if found is not None:
@@ -59,10 +86,7 @@ def fetch(hub_id: str, offline: bool, progress: Callable[[int, int], None]) -> P
 def check_folder(folder: Path, model: str) -> Path:
     """`folder` itself if transformers can read it without running foreign code. Raises ModelNotFound, UnsafeWeights."""
     check_config(folder, model)
-    wanted = {path.name for path in folder.glob("*.safetensors")}
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        wanted |= set(_json(index, model).get("weight_map", {}).values())
+    wanted = _weight_names(folder, model)
     missing = [name for name in sorted(wanted) if not (folder / name).is_file()]
     if not wanted:
         raise UnsafeWeights(model=model)
@@ -104,8 +128,7 @@ def _download_weights(hub_id: str, progress: Callable[[int, int], None]) -> None
     if not plan:
         raise UnsafeWeights(model=hub_id)
     total = sum(part.file_size or 0 for part in plan if part.will_download)
-    cache = Path(constants.HF_HUB_CACHE)
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = _cache()
     disk.require_free(cache, total)
     blobs = cache / file_download.repo_folder_name(repo_id=hub_id, repo_type="model") / "blobs"
     before = disk.folder_bytes(blobs)
@@ -116,7 +139,13 @@ def _download_weights(hub_id: str, progress: Callable[[int, int], None]) -> None
         worker.join(POLL_S)
         progress(min(total, max(0, disk.folder_bytes(blobs) - before)), total)
     if failures:
+        if disk.says_full(str(failures[0])):
+            raise disk.full(cache, max(0, total - disk.folder_bytes(blobs) + before)) from failures[0]
         raise failures[0]
+
+
+def _cache() -> Path:
+    return Path(constants.HF_HUB_CACHE)
 
 
 def _fetch_into(hub_id: str, failures: list[Exception]) -> None:
@@ -132,6 +161,8 @@ def _translated(error: Exception, hub_id: str) -> EngineError:
         return ModelNotFound(model=hub_id)
     if isinstance(error, HfHubHTTPError) and error.response.status_code == 404:
         return ModelNotFound(model=hub_id)
-    if disk.says_full(str(error)):
-        return disk.full(Path(constants.HF_HUB_CACHE), 0)
+    if disk.says_full(str(error)):  # the papers; weights say themselves how much is missing
+        return disk.full(_cache(), disk.MARGIN_BYTES)
+    if isinstance(error, PermissionError | NotADirectoryError | FileExistsError) or getattr(error, "errno", None) == errno.EROFS:
+        return StorageFailed(path=str(_cache()), detail=reason[0][:300])
     return DownloadFailed(package=hub_id, detail=reason[0][:300])

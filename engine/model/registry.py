@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.errors import ModelNotFound
 
 NAME_LIMIT = 1024
+QUOTED = 120  # characters of a wrong name that an error repeats
 _HUB_PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 _HUB_ID = re.compile(rf"{_HUB_PART}/{_HUB_PART}")
 
@@ -93,7 +94,8 @@ DEFAULT_MODEL = MODELS[0].key
 def find(model: str) -> ModelSpec:
     """The spec of a key, of any hub id "owner/name", or of a local folder that holds a config.json.
 
-    An existing folder comes before a hub id of the same spelling. Raises ModelNotFound for everything else.
+    An existing folder comes before a hub id of the same spelling. Raises ModelNotFound for everything else, also for a folder on
+    another machine (\\\\host\\share): looking there would tell that machine who we are.
     """
     for spec in MODELS:
         if model in (spec.key, spec.hub_id):
@@ -103,11 +105,11 @@ def find(model: str) -> ModelSpec:
         return ModelSpec(str(folder), folder.name, "", None, None, False, (), False, folder)
     if _HUB_ID.fullmatch(model) and ".." not in model and "--" not in model:
         return ModelSpec(model, model.partition("/")[2], "", None, model, False, (), False)
-    raise ModelNotFound(model=model[:120])
+    raise ModelNotFound(model=model[:QUOTED])
 
 
 def _model_folder(model: str) -> Path | None:
-    if not model or len(model) > NAME_LIMIT:
+    if not model or len(model) > NAME_LIMIT or model.replace("\\", "/").startswith("//"):
         return None
     try:
         folder = Path(model).expanduser()

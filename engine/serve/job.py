@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engine.errors import ErrorInfo
-from engine.serve.protocol import Message
+from engine.serve.protocol import Message, SteerAction
 from engine.trace import RunStatus, StopReason
 
 
@@ -26,8 +26,18 @@ class Work(Protocol):
     def note_pause(self, seconds: float) -> None: ...
     def stop(self, reason: StopReason) -> None: ...
     def free(self) -> None: ...
-    def attention(self, layer: int, head: int | None) -> Any: ...
+    def attention(self, layer: int, head: int | None, rows: int | None) -> Any: ...
     def cell(self, layer: int, position: int) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked about a job, and when (`at`). `error`: why it is to end, where that was not the reader's wish."""
+
+    action: SteerAction
+    pace_s: float | None
+    at: float
+    error: ErrorInfo | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -48,7 +58,7 @@ class Job:
     allowance: int = 0
     busy: bool = False
     freed: bool = False
-    deferred: list[tuple[str, float | None, float]] = field(default_factory=list)  # what was asked while it was busy
+    deferred: list[Request] = field(default_factory=list)  # what was asked while it was busy
     _turns: Iterator[Message] | None = None
     _began_at: float | None = None
     _idle_since: float = 0.0

@@ -24,6 +24,10 @@ LONGEST_WAIT_S = 30.0
 Sent = Callable[[int], None]
 
 
+class Garbled(Exception):
+    """A message that says nothing to anybody: the process that sent it is beyond help."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
     """`restarts`: how many processes have died so far."""
@@ -34,8 +38,9 @@ class EngineStatus:
 
 
 class Keeper:
-    """`receive(data, more)`: one message, and a call for the binary one that may follow. `lost(number, exit_code)` gives what the next
-    process is to hear first. Both are called in the keeper's own thread. Processes are numbered from 0.
+    """`receive(data, more)`: one message, and a call for the binary one that may follow; Garbled ends the process that sent it, any
+    other failure is that message's own. `lost(number, exit_code)` gives what the next process is to hear first. Both are called in
+    the keeper's own thread, which lives as long as there are processes to keep. Processes are numbered from 0.
     """
 
     def __init__(
@@ -72,8 +77,7 @@ class Keeper:
     def close(self) -> None:
         """No process is left behind."""
         self._closed.set()
-        with self._lock:
-            link = self._link
+        link = self._link  # without the lock, which a sender may hold until the process is gone; one that comes now sees `_closed`
         if link is not None:
             link.end()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -95,7 +99,7 @@ class Keeper:
                 return
             log.warning("the engine process has ended with exit code %s", exit_code)
             hasty = hasty + 1 if self.number and time.monotonic() - began_at < HASTY_S else 0
-            first: list[tuple[bytes, Sent | None]] = [(message, None) for message in self._lost(self.number, exit_code)]
+            first: list[tuple[bytes, Sent | None]] = [(message, None) for message in self._tell_lost(exit_code)]
             with self._lock:
                 self.number += 1
                 self._outbox[:0] = first
@@ -105,7 +109,7 @@ class Keeper:
         """One process, from its start to its end. Gives its exit code."""
         try:
             link = Link(self._settings)
-        except OSError:
+        except Exception:
             log.exception("the engine process could not be started")
             return -1
         with self._lock:
@@ -115,13 +119,32 @@ class Keeper:
                 link.open()
                 self._welcome()
                 while True:
-                    self._receive(link.receive(), link.receive)
+                    self._hear(link)
         except (EOFError, OSError):
             log.info("the engine's connection is closed")
+        except Exception:
+            log.exception("the engine process is given up")
         finally:
             with self._lock:
                 self._up = False
         return link.end()
+
+    def _hear(self, link: Link) -> None:
+        """One message. Raises EOFError or OSError when the process is gone, Garbled when it had better be."""
+        data = link.receive()
+        try:
+            self._receive(data, link.receive)
+        except (EOFError, OSError, Garbled):
+            raise
+        except Exception:
+            log.exception("a message could not be handled")
+
+    def _tell_lost(self, exit_code: int) -> list[bytes]:
+        try:
+            return self._lost(self.number, exit_code)
+        except Exception:
+            log.exception("the loss of an engine process could not be handled")
+            return []
 
     def _welcome(self) -> None:
         with self._lock:

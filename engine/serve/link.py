@@ -21,6 +21,7 @@ from engine.settings import Settings
 ROOT = Path(__file__).resolve().parents[2]
 COMING_S = 60.0  # a process that has not come to the door by then is given up
 LEAVING_S = 3.0
+ASKING_S = 0.5
 
 
 class Link:
@@ -67,13 +68,25 @@ class Link:
         return self._wire.receive()
 
     def end(self) -> int:
-        """Make sure that the process is gone: asked, then told, then forced. Gives its exit code (negative: a signal)."""
+        """Make sure that the process is gone: asked, then told, then forced. Gives its exit code (negative: a signal).
+
+        Never waits for a thread that is stuck in `send` because the process does not read: that one wakes when the process is gone.
+        """
         self._closing = True
         self._door.close()
-        with contextlib.suppress(OSError):
-            self.send(codec.dump(Shutdown()))
+        self._ask_to_leave()
         for urge in (lambda: None, self._process.terminate, self._process.kill):
             urge()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._process.wait(LEAVING_S)
         return self._process.wait()
+
+    def _ask_to_leave(self) -> None:
+        if not self._sending.acquire(timeout=ASKING_S):
+            return
+        try:
+            with contextlib.suppress(OSError):  # gone by itself
+                if self._wire is not None and self._wire.can_send(ASKING_S):
+                    self._wire.send(codec.dump(Shutdown()))
+        finally:
+            self._sending.release()

@@ -11,10 +11,9 @@ from typing import Literal
 import msgspec
 
 from engine.errors import ErrorInfo
-from engine.trace import DecodeStep, ModelInfo, PrefillTrace, RunSettings, RunStatus, StopReason, Token
+from engine.trace import DecodeStep, LoadStage, ModelInfo, PrefillTrace, RunSettings, RunStatus, StopReason, Token
 
 SteerAction = Literal["play", "pause", "step", "stop", "cancel"]
-LoadStage = Literal["download", "verify", "convert", "load", "warm_up"]
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="type"):
@@ -41,7 +40,10 @@ class LoadModel(Message, frozen=True, tag="load_model"):
 
 
 class Submit(Message, frozen=True, tag="submit"):
-    """A new run. `play` False: it waits, paused, for the first step. `pace_s`: least time from one step to the next (slow motion)."""
+    """A new run. `play` False: it waits, paused, for the first step. `pace_s`: least time from one step to the next (slow motion).
+
+    `submitted_at`: stamp of `time.perf_counter`, which all processes of one machine share, when the reader asked; None: at arrival.
+    """
 
     run_id: str
     session: str
@@ -51,23 +53,29 @@ class Submit(Message, frozen=True, tag="submit"):
     settings: RunSettings
     play: bool = True
     pace_s: float = 0.0
+    submitted_at: float | None = None
 
 
 class Steer(Message, frozen=True, tag="steer"):
-    """`stop` ends the run and keeps it; `cancel` ends it and frees its live memory. `pace_s` None: leave as it is."""
+    """`stop` ends the run and keeps it; `cancel` ends it and frees its live memory. `pace_s` None: leave as it is.
+
+    `error`: why a run that is still going is ended, where it was not the reader's wish.
+    """
 
     run_id: str
     action: SteerAction
     pace_s: float | None = None
+    error: ErrorInfo | None = None
 
 
 class AskAttention(Message, frozen=True, tag="ask_attention"):
-    """Answered by float32 [queries, keys]. `head` None: mean over heads."""
+    """Answered by float32 [queries, keys]. `head` None: mean over heads. `rows`: only the newest so many queries; None: all."""
 
     request_id: str
     run_id: str
     layer: int
     head: int | None = None
+    rows: int | None = None
 
 
 class AskCell(Message, frozen=True, tag="ask_cell"):
@@ -193,9 +201,12 @@ class Snapshot(Message, frozen=True, tag="snapshot"):
 
 
 class Addressed(msgspec.Struct, frozen=True):
-    """Only the run that a message is about: for one that cannot be read in full."""
+    """Only whom a message is about: for one that cannot be read in full, or whose handling failed."""
 
     run_id: str | None = None
+    request_id: str | None = None
+    model: str | None = None
+    device: str | None = None
 
 
 read_boot = msgspec.json.Decoder(Boot).decode

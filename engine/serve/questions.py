@@ -53,9 +53,16 @@ class Questions:
         if answered.error is not None:
             future.set_exception(error_of(answered.error))
         elif answered.dtype is not None:
-            future.set_result(np.frombuffer(data, answered.dtype).reshape(answered.dims))
+            self._give_array(future, answered, data)
         else:
             future.set_result(answered.text or "")
+
+    def _give_array(self, future: Future[Answer], answered: Answered, data: bytes) -> None:
+        try:
+            future.set_result(np.frombuffer(data, answered.dtype).reshape(answered.dims))
+        except (ValueError, TypeError) as failure:  # not the array that was announced: the waiter hears it, and so does the log
+            future.set_exception(error_of(ErrorInfo("internal", {"detail": f"{type(failure).__name__}: {failure}"})))
+            raise
 
     def fail(self, error: ErrorInfo) -> None:
         """No answer will come to anybody."""

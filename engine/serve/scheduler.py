@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from engine.errors import EngineError, ErrorInfo, OutOfMemory, RunFreed, RunUnknown
-from engine.serve.job import Job
+from engine.serve.job import Job, Request
 from engine.serve.protocol import Message, StatusChanged, SteerAction
 from engine.trace import RunStatus, StopReason
 
@@ -56,14 +56,22 @@ class Scheduler:
             self._tell(job)
             self._changed.notify_all()
 
-    def steer(self, run_id: str, action: SteerAction, pace_s: float | None = None, at: float | None = None) -> None:
-        """`at`: when it was asked. A job that is not known any more is beyond steering: nothing happens."""
+    def steer(
+        self,
+        run_id: str,
+        action: SteerAction,
+        pace_s: float | None = None,
+        at: float | None = None,
+        error: ErrorInfo | None = None,
+    ) -> None:
+        """`at`: when it was asked. `error`: why the job ends, for actions that end it. A job that is not known any more is beyond
+        steering: nothing happens."""
         with self._changed:
             job = self._jobs.get(run_id)
             if job is None:
                 log.info("%s for a run that is not here", action)
                 return
-            job.deferred.append((action, pace_s, self._clock() if at is None else at))
+            job.deferred.append(Request(action, pace_s, self._clock() if at is None else at, error))
             if not job.busy:
                 self._settle(job)
 
@@ -214,28 +222,28 @@ class Scheduler:
     def _settle(self, job: Job) -> None:
         """Do what was asked about a job that is not (any more) in the middle of a turn."""
         while job.deferred:
-            action, pace_s, at = job.deferred.pop(0)
+            request = job.deferred.pop(0)
             before = job.status
             if not job.ended:
-                self._apply(job, action, pace_s, at)
-            if action == "cancel":
+                self._apply(job, request)
+            if request.action == "cancel":
                 job.free()
             if job.status is not before and not job.ended:
                 self._tell(job)
         self._changed.notify_all()
 
-    def _apply(self, job: Job, action: str, pace_s: float | None, at: float) -> None:
-        if pace_s is not None:
-            job.set_pace(pace_s, at)
-        if action == "play":
-            job.play(at)
-        elif action == "pause":
-            job.pause(at)
-        elif action == "step":
-            job.step(at)
+    def _apply(self, job: Job, request: Request) -> None:
+        if request.pace_s is not None:
+            job.set_pace(request.pace_s, request.at)
+        if request.action == "play":
+            job.play(request.at)
+        elif request.action == "pause":
+            job.pause(request.at)
+        elif request.action == "step":
+            job.step(request.at)
         else:
             job.work.stop(StopReason.STOPPED)
-            self._end(job, job.work.stop_reason or StopReason.STOPPED, job.work.error)
+            self._end(job, job.work.stop_reason or StopReason.STOPPED, job.work.error or request.error)
 
     def _end(self, job: Job, reason: StopReason, error: ErrorInfo | None) -> None:
         job.end()
@@ -244,6 +252,8 @@ class Scheduler:
         if not ring:
             del self._rings[job.session]
         self._jobs[job.run_id] = self._jobs.pop(job.run_id)
+        if not job.started:
+            job.free()  # it has no live memory to keep for questions, and only what is freed can be forgotten
         self._tell(job, reason, error)
         self._trim()
         self._changed.notify_all()

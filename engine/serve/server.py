@@ -21,9 +21,11 @@ import msgspec
 
 from engine import codec
 from engine.errors import EngineError, ErrorInfo
-from engine.serve.desk import Desk
+from engine.serve.answers import Answers
 from engine.serve.job import Job
+from engine.serve.models import ModelPool, Progress, Wanted
 from engine.serve.protocol import (
+    Answered,
     Hello,
     LoadModel,
     Message,
@@ -37,7 +39,6 @@ from engine.serve.protocol import (
     read_command,
 )
 from engine.serve.scheduler import Scheduler
-from engine.serve.shelf import Progress, Shelf, Wanted
 from engine.serve.wire import Wire, dial
 from engine.serve.work import RunWork
 from engine.settings import Settings
@@ -59,12 +60,12 @@ class Outbox:
         threading.Thread(target=self._write, name="sender", daemon=True).start()
 
     def put(self, message: Message, array: Any = None) -> None:
-        """`array`: numpy, C-ordered; sent as its bytes."""
-        data = codec.dump(message)
+        """`array`: numpy, sent as its bytes in C order. When this fails, nothing is sent."""
+        data, more = codec.dump(message), None if array is None else array.tobytes()
         with self._pair:
             self._waiting.put(data)
-            if array is not None:
-                self._waiting.put(array.tobytes())
+            if more is not None:
+                self._waiting.put(more)
 
     def _write(self) -> None:
         try:
@@ -72,10 +73,13 @@ class Outbox:
                 self._wire.send(self._waiting.get())
         except OSError:
             leave(0)
+        except Exception:
+            log.exception("the sender failed")
+            leave(1)
 
 
-class Models:
-    """Loader, weights and registry, as the shelf and the desk want them. Imports them when first needed."""
+class ModelMaker:
+    """Loader, weights and registry, as ModelPool and Answers want them. Imports them when first needed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -89,6 +93,11 @@ class Models:
         from engine.model.device import device_named
 
         return str(device_named(device))
+
+    def is_ready(self, model: str) -> bool:
+        from engine.model import registry, weights
+
+        return weights.is_ready(registry.find(model), self._settings)
 
     def prepare(self, model: str, progress: Progress) -> None:
         from engine.model import registry, weights
@@ -128,10 +137,10 @@ class Server:
     def __init__(self, wire: Wire, settings: Settings) -> None:
         self._wire = wire
         self._outbox = Outbox(wire)
-        models = Models(settings)
+        models = ModelMaker(settings)
         self._scheduler = Scheduler(self._outbox.put, held_runs=settings.held_runs)
-        self._shelf = Shelf(self._scheduler, self._outbox.put, models)
-        self._desk = Desk(self._scheduler, self._outbox.put, models)
+        self._pool = ModelPool(self._scheduler, self._outbox.put, models)
+        self._answers = Answers(self._scheduler, self._outbox.put, models)
         self._worker = threading.Thread(target=self._work, name="worker", daemon=True)
 
     def serve(self) -> None:
@@ -164,40 +173,50 @@ class Server:
             if isinstance(command, Submit):
                 self._submit(command, at)
             elif isinstance(command, Steer):
-                self._scheduler.steer(command.run_id, command.action, command.pace_s, at)
+                self._scheduler.steer(command.run_id, command.action, command.pace_s, at, command.error)
             elif isinstance(command, LoadModel):
                 self._load(Wanted(command.model, command.device))
             else:
-                self._desk.take(command)
+                self._answers.take(command)
         except msgspec.MsgspecError as failure:
             log.exception("a command that cannot be read")
             self._refuse(data, failure)
-        except Exception:
+        except Exception as failure:
             log.exception("a command failed")
+            self._refuse(data, failure)
         return True
 
     def _refuse(self, data: bytes, failure: Exception) -> None:
-        """Tell who waits for what a broken command was to start."""
-        run_id = read_address(data).run_id
-        if run_id is not None:
-            error = ErrorInfo("internal", {"detail": str(failure)})
-            self._outbox.put(StatusChanged(run_id, RunStatus.ENDED, StopReason.ERROR, error))
+        """Tell who waits for what the command was to do. One that does not even say whom it is for ends this process (and is raised):
+        then everybody who waits is told."""
+        about = read_address(data)
+        error = ErrorInfo("internal", {"detail": f"{type(failure).__name__}: {failure}"})
+        if about.request_id is not None:
+            self._outbox.put(Answered(about.request_id, error))
+        elif about.run_id is not None:
+            self._outbox.put(StatusChanged(about.run_id, RunStatus.ENDED, StopReason.ERROR, error))
+            self._scheduler.steer(about.run_id, "cancel")  # what there may be of it goes; the app has heard its end already
+        elif about.model is not None and about.device is not None:
+            self._outbox.put(ModelFailed(about.model, about.device, error))
+        else:
+            raise failure
 
     def _load(self, wanted: Wanted) -> None:
         try:
-            if self._shelf.want(wanted):
-                self._shelf.announce(wanted)
+            if self._pool.want(wanted):
+                self._pool.announce(wanted)
         except EngineError as failure:
             self._outbox.put(ModelFailed(wanted.model, wanted.device, failure.info))
 
-    def _submit(self, command: Submit, at: float) -> None:
+    def _submit(self, command: Submit, arrived_at: float) -> None:
+        at = arrived_at if command.submitted_at is None else min(command.submitted_at, arrived_at)
         wanted = Wanted(command.model, command.device)
-        work = RunWork(command, lambda: self._shelf.take(wanted), at)
+        work = RunWork(command, lambda: self._pool.take(wanted), at)
         status = RunStatus.QUEUED if command.play else RunStatus.PAUSED
         job = Job(command.run_id, command.session, work, at, group=wanted, ready=False, pace_s=command.pace_s, status=status)
         self._scheduler.add(job)
         try:
-            self._shelf.want(wanted)
+            self._pool.want(wanted)
         except EngineError as failure:
             self._scheduler.fail(wanted, failure.info)
 

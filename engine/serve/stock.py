@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.errors import EngineLost, ErrorInfo
-from engine.serve.protocol import LoadModel, LoadStage, ModelFailed, ModelFreed, ModelProgress, ModelReady
-from engine.trace import ModelInfo
+from engine.serve.protocol import LoadModel, ModelFailed, ModelFreed, ModelProgress, ModelReady
+from engine.trace import LoadStage, ModelInfo
 
 LOADS_SURVIVED = 2  # a model whose loading has ended so many engines in a row is not asked for again
 NAMES_KEPT = 64

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunWork:
-    """`model` is asked for at the first turn. `submitted_at`: perf_counter stamp of the command's arrival."""
+    """`model` is asked for at the first turn. `submitted_at`: perf_counter stamp from which waiting counts."""
 
     def __init__(self, command: Submit, model: Callable[[], LoadedModel], submitted_at: float) -> None:
         self._command, self._model, self._submitted_at = command, model, submitted_at
@@ -70,8 +70,8 @@ class RunWork:
             self._run.free()
             self._run = None
 
-    def attention(self, layer: int, head: int | None) -> Any:
-        return self._live().attention(layer, head)
+    def attention(self, layer: int, head: int | None, rows: int | None) -> Any:
+        return self._live().attention(layer, head, rows)
 
     def cell(self, layer: int, position: int) -> Any:
         return self._live().cell(layer, position)

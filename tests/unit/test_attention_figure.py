@@ -73,6 +73,16 @@ def test_long_prompts_are_cut_and_the_hidden_share_is_right() -> None:
     assert attention.hidden_share(weights, range(344, 600)) == pytest.approx(1 - shown, abs=1e-6)
 
 
+def test_the_newest_rows_alone_draw_the_same_picture() -> None:
+    weights, tokens = causal(600), tokens_of(*["ab"] * 600)
+    whole, newest = draw(weights, tokens), draw(weights[-attention.MOST_TOKENS :], tokens)
+    np.testing.assert_array_equal(np.asarray(newest.data[0].z), np.asarray(whole.data[0].z))
+    assert newest.layout == whole.layout
+    assert attention.hidden_share(weights[-256:], range(344, 600)) == pytest.approx(attention.hidden_share(weights, range(344, 600)))
+    few = draw(weights[-5:], tokens).data[0]
+    assert list(few.x) == list(few.y) == list(range(595, 600))
+
+
 def test_counts_that_differ_are_named() -> None:
     with pytest.raises(ValueError, match="attention covers 4 positions but 3 tokens were given"):
         draw(causal(4), tokens_of("a", "b", "c"))

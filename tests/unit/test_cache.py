@@ -84,7 +84,7 @@ def test_a_sliding_layer_says_what_it_has_forgotten(tiny: Tiny) -> None:
     model = tiny("gemma3")
     run = Run(model, prompt_of(model, 100), RunSettings(max_new_tokens=3, use_chat_template=False, ignore_eos=True))
     list(run.decode())  # 102 tokens read; a sliding layer keeps the last 63
-    recorded = run._live_desk().recorder
+    recorded = run._live_stepper().recorder
     assert recorded is not None
     assert np.array_equal(run.cell(0, 39)[0], recorded.keys(0)[:, 39].numpy())
     assert np.array_equal(run.cell(0, 101)[0], recorded.keys(0)[:, 101].numpy())

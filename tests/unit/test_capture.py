@@ -13,7 +13,7 @@ import torch
 
 from engine import LoadedModel, Run, RunSettings, load_model
 from engine.errors import AttentionUnavailable, OutOfRange, RunFreed
-from engine.model.capture import Recorder, attention_map, recording
+from engine.model.capture import ROWS_AT_ONCE, Recorder, attention_map, recording
 from tests.fakes import make_checkpoint, make_tokenizer
 from tests.prompts import prompt_of
 from tests.reference import eager_attention, ids_of
@@ -58,6 +58,30 @@ def test_a_window_hides_what_lies_before_it(tiny: Tiny) -> None:
     far = np.tril(np.ones((101, 101), bool), -64)
     assert not run.attention(0, 0)[far].any()
     assert run.attention(2, 0)[far].all()
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "gemma3"])
+def test_the_newest_rows_are_those_of_the_whole_map_number_by_number(tiny: Tiny, kind: str) -> None:
+    run = finished(tiny(kind), 150, answer=5)  # 154 rows: a cut lies in every place of a block
+    for layer in range(3):
+        for head in (None, 0, 3):
+            whole = run.attention(layer, head)
+            for rows in (1, 2, 26, 27, 90, 153, 154, 155, 10_000):
+                assert np.array_equal(run.attention(layer, head, rows=rows), whole[-rows:])
+    for rows in (0, -1):
+        with pytest.raises(OutOfRange):
+            run.attention(0, rows=rows)
+
+
+def test_few_rows_of_a_long_map_take_little_memory() -> None:
+    """8,192 tokens: the whole map is 268 MB. Allocations of torch's own allocator, as its profiler counts them."""
+    n = 8192
+    queries, keys = torch.randn(2, n, 8), torch.randn(1, n, 8)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        seen = attention_map(queries, keys, 1.0, None, None, rows=3)
+    assert seen.shape == (3, n)
+    taken = sum(max(event.self_cpu_memory_usage, 0) for event in profile.key_averages())
+    assert taken < 100 * ROWS_AT_ONCE * n < n * n * 4
 
 
 def test_looking_between_steps_changes_nothing(tiny: Tiny) -> None:

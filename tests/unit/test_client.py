@@ -1,12 +1,12 @@
-"""The app's client without a process: streams, leases, and who may steer."""
+"""The app's client without a process: who may steer what, and what is refused, told and kept."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,60 +14,31 @@ import pytest
 
 from engine import codec
 from engine.errors import (
+    EngineError,
     EngineUnavailable,
     InvalidSetting,
     LoneSurrogate,
+    ModelNotFound,
     NotYours,
     RunFreed,
     RunUnknown,
 )
-from engine.serve import client as client_module
-from engine.serve.client import EngineClient, EngineStatus
-from engine.serve.protocol import (
-    Message,
-    StatusChanged,
-    Steer,
-    Stepped,
-    Submit,
-    read_command,
-)
-from engine.serve.watcher import FRAMES_WAITING
+from engine.model import registry
+from engine.serve.client import EngineClient
+from engine.serve.keeper import Garbled
+from engine.serve.protocol import Answered, AskAttention, Message, StatusChanged, Steer, Stepped, Submit
 from engine.settings import Settings
 from engine.trace import RunSettings, RunStatus, StopReason
+from tests.exam import until
 from tests.samples import step
+from tests.solo import hear, pretend, submit
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-async def read(frames: AsyncIterator[str], count: int) -> list[str]:
-    return [await asyncio.wait_for(anext(frames), 2.0) for _ in range(count)]
-
-
 @pytest.fixture
 def posted(monkeypatch: pytest.MonkeyPatch) -> list[Message]:
-    """What clients send; no process is started."""
-    messages: list[Message] = []
-
-    class FakeKeeper:
-        number = 0
-
-        def __init__(self, settings: Settings, receive: Callable[..., None], lost: Callable[..., list[bytes]]) -> None:
-            self.receive, self.lost = receive, lost
-
-        def start(self) -> None: ...
-
-        def close(self) -> None: ...
-
-        def status(self) -> EngineStatus:
-            return EngineStatus("ready", 1, self.number)
-
-        def post(self, message: bytes, sent: Callable[[int], None] | None = None) -> None:
-            messages.append(read_command(message))
-            if sent:
-                sent(self.number)
-
-    monkeypatch.setattr(client_module, "Keeper", FakeKeeper)
-    return messages
+    return pretend(monkeypatch)
 
 
 @pytest.fixture
@@ -76,114 +47,6 @@ def client(posted: list[Message], tmp_path: Path) -> Iterator[EngineClient]:
     made.start()
     yield made
     made.close()
-
-
-def hear(client: EngineClient, message: Message, more: bytes = b"") -> None:
-    client._keeper.receive(codec.dump(message), lambda: more)
-
-
-def submit(client: EngineClient, **changes: object) -> tuple[str, str]:
-    ticket = client.submit("why?", RunSettings(max_new_tokens=9), **{"model": "m", "session": "s"} | changes)
-    return ticket.run_id, ticket.key
-
-
-def test_each_watcher_gets_each_step_once_and_in_order_also_a_late_one(client: EngineClient) -> None:
-    run_id, _ = submit(client)
-
-    async def watch() -> tuple[list[str], list[str]]:
-        early = client.stream(run_id)
-        first = await read(early, 1)
-        for index in (1, 2, 3):
-            hear(client, Stepped(run_id, step(index)))
-        late = client.stream(run_id)
-        second = await read(late, 1)
-        for index in (4, 5):
-            hear(client, Stepped(run_id, step(index)))
-        hear(client, StatusChanged(run_id, RunStatus.ENDED, StopReason.LENGTH))
-        first, second = first + await read(early, 6), second + await read(late, 3)
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.shield(asyncio.ensure_future(anext(late))), 0.05)  # open, and nothing twice
-        client.close()
-        return first, second
-
-    first, second = asyncio.run(watch())
-    kinds = [json.loads(frame)["type"] for frame in first]
-    assert kinds == ["snapshot", *["stepped"] * 5, "status"]
-    assert [json.loads(frame)["step"]["index"] for frame in first[1:6]] == [1, 2, 3, 4, 5]
-    snapshot = json.loads(second[0])
-    assert ([one["index"] for one in snapshot["steps"]], snapshot["max_new_tokens"]) == ([1, 2, 3], 9)
-    assert all(mine is theirs for mine, theirs in zip(first[4:], second[1:], strict=True)), "encoded once for all"
-
-
-def test_frames_are_the_engines_own_bytes(client: EngineClient) -> None:
-    run_id, _ = submit(client)
-
-    async def watch() -> str:
-        frames = client.stream(run_id)
-        await read(frames, 1)
-        hear(client, Stepped(run_id, step(1)))
-        return (await read(frames, 1))[0]
-
-    assert asyncio.run(watch()) == codec.dump(Stepped(run_id, step(1))).decode()
-
-
-def test_a_browser_that_falls_far_behind_gets_a_new_snapshot(client: EngineClient) -> None:
-    run_id, _ = submit(client)
-
-    async def watch() -> tuple[list[str], list[str]]:
-        frames = client.stream(run_id)
-        await read(frames, 1)
-        for index in range(1, FRAMES_WAITING + 50):
-            hear(client, Stepped(run_id, step(index)))
-        again = await read(frames, 1)
-        hear(client, Stepped(run_id, step(FRAMES_WAITING + 50)))
-        return again, await read(frames, 1)
-
-    again, following = asyncio.run(watch())
-    assert len(json.loads(again[0])["steps"]) == FRAMES_WAITING + 49
-    assert json.loads(following[0])["step"]["index"] == FRAMES_WAITING + 50
-
-
-def test_an_open_stream_holds_the_lease_and_its_end_lets_it_run_out(client: EngineClient, posted: list[Message]) -> None:
-    run_id, _ = submit(client)
-    cancelled = Steer(run_id, "cancel")
-
-    async def watch() -> None:
-        frames = client.stream(run_id)
-        await read(frames, 1)
-        await asyncio.sleep(0.5)
-        assert cancelled not in posted
-        await frames.aclose()
-        assert cancelled not in posted
-        await asyncio.sleep(0.5)
-
-    asyncio.run(watch())
-    assert posted.count(cancelled) == 1
-
-
-def test_a_run_that_has_ended_is_told_to_let_go_of_its_memory(client: EngineClient, posted: list[Message]) -> None:
-    run_id, _ = submit(client)
-    hear(client, StatusChanged(run_id, RunStatus.ENDED, StopReason.EOS))
-
-    async def wait() -> None:
-        await asyncio.sleep(0.5)
-
-    asyncio.run(wait())
-    assert posted.count(Steer(run_id, "cancel")) == 1
-    view = client.view(run_id)
-    assert view is not None
-    assert view.stop_reason is StopReason.EOS
-
-
-def test_streaming_an_unknown_run_says_so(client: EngineClient) -> None:
-    async def watch() -> None:
-        await anext(client.stream("nobody"))
-
-    with pytest.raises(RunUnknown):
-        asyncio.run(watch())
-
-
-# steering
 
 
 def test_only_the_key_steers(client: EngineClient, posted: list[Message]) -> None:
@@ -240,6 +103,96 @@ def test_a_message_that_cannot_be_read_ends_its_run(client: EngineClient, posted
     assert view.error is not None
     assert (view.status, view.error.code, len(view.steps)) == (RunStatus.ENDED, "internal", 1)
     assert posted[-1] == Steer(run_id, "cancel")
+
+
+@pytest.mark.parametrize(
+    "message", [b"\xff\xfe", b"not json", b"[1]", b'{"type":"answered","request_id":7}', b'{"type":"model_ready","model":"m"}']
+)
+def test_a_message_for_nobody_in_particular_gives_its_process_up(client: EngineClient, message: bytes) -> None:
+    with pytest.raises(Garbled):
+        client._keeper.receive(message, lambda: b"")
+
+
+def test_an_array_that_is_not_the_one_announced_is_told_to_the_waiter(client: EngineClient, posted: list[Message]) -> None:
+    run_id, _ = submit(client)
+    heard: list[EngineError] = []
+
+    def look() -> None:
+        with pytest.raises(EngineError) as caught:
+            client.attention(run_id, 0, timeout_s=5.0)
+        heard.append(caught.value)
+
+    waiter = threading.Thread(target=look)
+    waiter.start()
+    until(lambda: isinstance(posted[-1], AskAttention), 5.0)
+    question = posted[-1]
+    assert isinstance(question, AskAttention)
+    with pytest.raises(ValueError, match="reshape"):
+        hear(client, Answered(question.request_id, dtype="float32", dims=(2, 2)), b"1234")
+    waiter.join(5.0)
+    assert [error.code for error in heard] == ["internal"]
+
+
+def test_a_question_for_rows_says_how_many(client: EngineClient, posted: list[Message]) -> None:
+    run_id, _ = submit(client)
+    with pytest.raises(EngineUnavailable):
+        client.attention(run_id, 3, 2, timeout_s=0.01, rows=5)
+    question = posted[-1]
+    assert isinstance(question, AskAttention)
+    assert (question.layer, question.head, question.rows) == (3, 2, 5)
+
+
+def test_a_run_is_stamped_when_it_is_asked_for(client: EngineClient, posted: list[Message]) -> None:
+    before = time.perf_counter()
+    submit(client)
+    command = posted[-1]
+    assert isinstance(command, Submit)
+    assert command.submitted_at is not None
+    assert before <= command.submitted_at <= time.perf_counter()
+
+
+def test_the_view_keeps_device_and_newest_pace(client: EngineClient) -> None:
+    run_id, key = submit(client, device="cpu", pace_s=0.5)
+
+    def kept() -> tuple[str, float]:
+        view = client.view(run_id)
+        assert view is not None
+        return view.device, view.pace_s
+
+    assert kept() == ("cpu", 0.5)
+    client.steer(run_id, key, "pause")
+    assert kept() == ("cpu", 0.5)
+    client.steer(run_id, key, "play", 0.0)
+    assert kept() == ("cpu", 0.0)
+    hear(client, StatusChanged(run_id, RunStatus.ENDED, StopReason.EOS))
+    client.steer(run_id, key, "play", 2.0)
+    assert kept() == ("cpu", 0.0), "an ended run has no new pace"
+    assert submit(client)
+    view = client.view(submit(client)[0])
+    assert view is not None
+    assert (view.device, view.pace_s) == ("auto", 0.0)
+
+
+def test_where_visitors_may_not_name_any_model_only_known_keys_pass(posted: list[Message], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    closed = EngineClient(Settings(home=tmp_path, any_model=False))
+    for model in ("some-one/model", str(tmp_path), "Qwen/Qwen3-0.6B", "", "x" * 10_000):
+        for refused in (
+            lambda model=model: closed.load_model(model),
+            lambda model=model: submit(closed, model=model),
+            lambda model=model: closed.terms(model),
+            lambda model=model: closed.accept_terms(model),
+        ):
+            with pytest.raises(ModelNotFound) as caught:
+                refused()
+            assert len(str(caught.value.params["model"])) <= 120
+    assert posted == []
+    for spec in registry.MODELS:
+        closed.load_model(spec.key)
+        submit(closed, model=spec.key)
+    chosen = EngineClient(Settings(home=tmp_path, model=str(tmp_path), any_model=False))
+    chosen.load_model(str(tmp_path))  # the installation's own choice
+    assert len(posted) == 2 * len(registry.MODELS) + 1
 
 
 def test_a_run_of_a_dead_engine_has_no_live_memory(client: EngineClient) -> None:

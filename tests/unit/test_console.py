@@ -27,6 +27,13 @@ def test_a_failure_is_exit_code_one_and_one_line(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+def test_a_wrong_setting_is_one_line_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("OPENBOOK_LEASE_S", "six")
+    assert console.main(["--json", "smollm2-135m"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["error"], told["field"], told["value"]) == ("invalid_setting", "OPENBOOK_LEASE_S", "six")
+
+
 def test_json_lines_for_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     def ensure(spec: ModelSpec, settings: Settings, progress: weights.Progress) -> Path:
         progress("download", 1, 2)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.generate.detokenize import Detokenizer, answer_text
 from engine.trace import Token
 
+ROOT = Path(__file__).resolve().parents[2]
 FAMILY = "👨‍👩‍👧‍👦"
 
 
@@ -52,3 +57,9 @@ def test_answer_leaves_special_tokens_and_half_characters_out() -> None:
     assert answer_text(tokens(*raws, special=(4,))) == FAMILY + " ok"
     assert answer_text(tokens(b"ok", b"<|im_end|>", special=(1,)), skip_special=False) == "ok<|im_end|>"
     assert answer_text([]) == ""
+
+
+def test_the_app_may_import_it() -> None:
+    code = "import sys, engine.generate.detokenize; print(sorted({'torch', 'transformers', 'tokenizers'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

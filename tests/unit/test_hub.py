@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,11 +13,12 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
-from engine.errors import ModelNotFound, UnsafeWeights
+from engine.errors import DiskFull, ModelNotFound, UnsafeWeights
 from engine.model import hub
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +27,14 @@ PAPERS = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}", "m
 OTHERS = {"model.safetensors": b"w" * 50_000, "pytorch_model.bin": b"pickle", "run.py": b"boom", "onnx/model.safetensors": b"no"}
 REPOSITORIES: dict[str, dict[str, bytes]] = {
     "ob/good": {**PAPERS, **OTHERS},
+    "ob/sharded": {
+        **PAPERS,
+        "model.safetensors.index.json": json.dumps(
+            {"weight_map": {str(n): f"model-0000{n}-of-00002.safetensors" for n in (1, 2)}}
+        ).encode(),
+        "model-00001-of-00002.safetensors": b"1" * 30_000,
+        "model-00002-of-00002.safetensors": b"2" * 20_000,
+    },
     "ob/pickled": {**PAPERS, "pytorch_model.bin": b"pickle"},
     "ob/foreign": {**PAPERS, "model.safetensors": b"w", "config.json": b'{"model_type": "mine", "auto_map": {"AutoModel": "run.Mine"}}'},
 }
@@ -109,6 +120,79 @@ def test_only_safetensors_and_papers_come_and_stay(endpoint: str, tmp_path: Path
     assert again["files"] == first["files"]
     assert fetch("ob/good", tmp_path, "http://127.0.0.1:9")["files"] == first["files"]
     assert len(_Hub.asked) == asked, "a complete model was asked for again"
+
+
+LOST = [
+    ("ob/good", ["model.safetensors"], 50_000),
+    ("ob/sharded", ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"], 50_000),
+    ("ob/sharded", ["model-00002-of-00002.safetensors"], 20_000),
+    ("ob/good", ["tokenizer.json", "model.safetensors"], 50_000),
+]
+
+
+def forget_listings(home: Path) -> None:
+    """Older releases of huggingface_hub, and whoever fetches file by file, keep no list of what a snapshot should hold."""
+    for listing in (home / "hf").rglob("trees"):
+        shutil.rmtree(listing)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize(("model", "names", "size"), LOST, ids=["papers only", "papers of shards", "one shard missing", "a paper missing"])
+def test_an_interrupted_download_is_taken_up_again(
+    endpoint: str, tmp_path: Path, model: str, names: list[str], size: int, listed: bool
+) -> None:
+    """As an interrupted download leaves it: what came is there and whole, the rest is not. No verdict without the network."""
+    whole = fetch(model, tmp_path, endpoint)["files"]
+    if not listed:
+        forget_listings(tmp_path)
+    for name in names:
+        (entry,) = (tmp_path / "hf").rglob(f"snapshots/*/{name}")
+        entry.resolve().unlink()
+        entry.unlink()
+    assert fetch(model, tmp_path, endpoint, OPENBOOK_OFFLINE="1") == {"error": "offline", "model": model}
+    assert fetch(model, tmp_path, "http://127.0.0.1:9")["error"] == "download_failed"
+    again = fetch(model, tmp_path, endpoint)
+    assert (again["files"], again["ready"]) == (whole, True)
+    assert again["seen"][-1] == ["download", size, size]
+
+
+def test_a_shard_without_its_index_names_the_others(endpoint: str, tmp_path: Path) -> None:
+    fetch("ob/sharded", tmp_path, endpoint)
+    for name in ("model.safetensors.index.json", "model-00002-of-00002.safetensors"):
+        next((tmp_path / "hf").rglob(f"snapshots/*/{name}")).unlink()
+    forget_listings(tmp_path)
+    assert fetch("ob/sharded", tmp_path, endpoint, OPENBOOK_OFFLINE="1")["error"] == "offline"
+
+
+def test_a_disk_that_fills_up_gives_true_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "not" / "there yet"
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(cache))
+    blobs = cache / "models--ob--good" / "blobs"
+    plan = [SimpleNamespace(file_size=size, will_download=size > 1) for size in (50_000, 30_000, 1)]
+    monkeypatch.setattr(hub.huggingface_hub, "snapshot_download", lambda *args, **options: plan)
+
+    def fill(hub_id: str, patterns: list[str]) -> Path:
+        blobs.mkdir(parents=True)
+        (blobs / "a.incomplete").write_bytes(b"x" * 12_000)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(hub, "_snapshot", fill)
+    with pytest.raises(DiskFull) as caught:
+        hub._download_weights("ob/good", lambda done, total: None)
+    assert caught.value.params["needed_bytes"] == 80_000 - 12_000
+    assert caught.value.params["path"] == str(cache)
+    assert caught.value.params["free_bytes"] == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.2)
+    monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(tmp_path / "nor this"))
+    papers = hub._translated(OSError(errno.ENOSPC, "No space left on device"), "ob/good")
+    assert papers.code == "disk_full"
+    assert int(papers.params["free_bytes"]) > 0
+    assert int(papers.params["needed_bytes"]) > 0
+
+
+@pytest.mark.parametrize("error", [PermissionError(errno.EACCES, "denied"), OSError(errno.EROFS, "Read-only file system")])
+def test_a_cache_of_the_hub_that_cannot_be_written(error: OSError) -> None:
+    told = hub._translated(error, "ob/good")
+    assert (told.code, told.params["path"]) == ("storage_failed", hub.constants.HF_HUB_CACHE)
 
 
 @pytest.mark.parametrize(

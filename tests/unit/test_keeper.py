@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from engine.serve import keeper as keeper_module
-from engine.serve.keeper import Keeper
+from engine.serve.keeper import Garbled, Keeper
 from engine.settings import Settings
+from tests.exam import until
 
 
 class FakeLink:
@@ -20,6 +21,7 @@ class FakeLink:
 
     made: list[FakeLink]
     stillborn = False
+    ended = False
     pid = 7
 
     def __init__(self, settings: Settings) -> None:
@@ -41,7 +43,11 @@ class FakeLink:
             raise EOFError
         return data
 
+    def put(self, data: bytes) -> None:
+        self._inbox.put(data)
+
     def end(self) -> int:
+        self.ended = True
         self._inbox.put(None)
         return -9
 
@@ -91,6 +97,47 @@ def test_a_dead_process_is_replaced_at_once_and_hears_first_what_it_must(keeper:
     keeper.post(b"new")
     assert links[1].sent == [b"again after 0", b"new"]
     assert keeper.status().restarts == 1
+
+
+def test_one_message_that_cannot_be_handled_costs_neither_thread_nor_process(
+    links: list[FakeLink], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[bytes] = []
+
+    def receive(data: bytes, more: object) -> None:
+        heard.append(data)
+        if data == b"bad":
+            raise ZeroDivisionError("a message of ours")
+
+    keeper = Keeper(Settings(home=tmp_path), receive, lambda number, code: [])
+    keeper.start()
+    until_ready(keeper, 0)
+    for message in (b"bad", b"good"):
+        links[0].put(message)
+    until(lambda: heard == [b"bad", b"good"], 5.0)
+    assert (keeper.status().state, len(links)) == ("ready", 1)
+    assert "ZeroDivisionError: a message of ours" in caplog.text
+    keeper.close()
+
+
+def test_a_garbled_message_ends_its_process_and_the_next_one_comes(
+    links: list[FakeLink], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def receive(data: bytes, more: object) -> None:
+        raise Garbled
+
+    def lost(number: int, exit_code: int) -> list[bytes]:
+        raise LookupError("nor is this the end of the thread")
+
+    keeper = Keeper(Settings(home=tmp_path), receive, lost)
+    keeper.start()
+    until_ready(keeper, 0)
+    links[0].put(b"\xff")
+    until_ready(keeper, 1)
+    assert links[0].ended, "no engine is left behind that nobody listens to"
+    assert "Garbled" in caplog.text
+    assert "LookupError" in caplog.text
+    keeper.close()
 
 
 def test_processes_that_die_at_once_are_given_more_and_more_time(

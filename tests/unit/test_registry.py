@@ -54,6 +54,15 @@ def test_a_folder_without_a_config_is_no_model(tmp_path: Path) -> None:
         registry.find(str(tmp_path))
 
 
+@pytest.mark.parametrize("slashes", ["//", "\\\\", "/\\", "\\/"])
+def test_a_folder_on_another_machine_is_not_even_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slashes: str) -> None:
+    """On POSIX "//tmp/model" is a folder of this machine: there it can be shown that nobody looks."""
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setattr(Path, "is_file", lambda path: pytest.fail(f"looked for {path}"))
+    with pytest.raises(ModelNotFound):
+        registry.find(slashes + str(tmp_path).lstrip("/"))
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -83,6 +92,11 @@ def test_a_folder_without_a_config_is_no_model(tmp_path: Path) -> None:
         "/" * 3000,
         "smollm2-135M",
         "%2e%2e/%2e%2e",
+        "\\\\host\\share",
+        "\\\\host\\share\\model",
+        "//host/share",
+        "/\\host/share",
+        "\\\\?\\UNC\\host\\share",
     ],
     ids=lambda value: ascii(value)[:24],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import EmptyPrompt, ErrorInfo, RunFreed, RunUnknown
 from engine.serve.protocol import Message, ModelProgress
-from engine.serve.scheduler import QUESTIONS_WAITING, Scheduler
+from engine.serve.scheduler import JOBS_REMEMBERED, QUESTIONS_WAITING, Scheduler
 from engine.trace import RunStatus, StopReason
 from tests.hall import Hall
 
@@ -130,6 +130,35 @@ def test_a_failing_question_or_errand_does_not_end_the_worker(hall: Hall) -> Non
     hall.scheduler.ask("a", lambda: 1 // 0)
     hall.turns(2)
     assert hall.order() == "aa"
+
+
+def test_jobs_that_end_before_they_start_are_forgotten_like_all_others(hall: Hall) -> None:
+    for number in range(3 * JOBS_REMEMBERED):
+        hall.add(str(number), str(number % 7), ready=False)
+        hall.scheduler.fail("model", ErrorInfo("offline"))
+    assert len(hall.scheduler._jobs) == JOBS_REMEMBERED
+    assert all(work.freed for work in hall.works.values())
+    hall.add("stopped", play=False)
+    hall.scheduler.steer("stopped", "stop")
+    assert hall.works["stopped"].freed
+    assert hall.last_words("stopped").stop_reason is StopReason.STOPPED
+
+
+def test_a_cancel_may_say_why(hall: Hall) -> None:
+    why = ErrorInfo("unwatched")
+    for name in "ab":
+        hall.add(name)
+    hall.turns(2)
+    hall.scheduler.steer("a", "cancel", error=why)
+    hall.scheduler.steer("b", "cancel")
+    assert [(hall.last_words(name).stop_reason, hall.last_words(name).error) for name in "ab"] == [
+        (StopReason.STOPPED, why),
+        (StopReason.STOPPED, None),
+    ]
+    hall.add("c", length=1)
+    hall.turns(1)
+    hall.scheduler.steer("c", "cancel", error=why)
+    assert (hall.statuses("c").count("ended"), hall.last_words("c").error) == (1, None), "what had ended did not end by this"
 
 
 @dataclass

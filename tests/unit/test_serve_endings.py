@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.errors import EngineError, RunFreed
+from engine.errors import EngineError, ErrorInfo, RunFreed
+from engine.serve import link as link_module
 from engine.serve.client import EngineClient
+from engine.serve.keeper import Keeper
 from engine.settings import Settings
 from engine.trace import RunSettings, RunStatus, StopReason
 from tests.exam import LONG, Exam, alive, open_exam, until
@@ -76,7 +79,7 @@ def test_an_unwatched_run_gives_its_turn_back(tiny: str, tmp_path: Path) -> None
         time.sleep(2.0)
         view = exam.client.view(ticket.run_id)
         assert view is not None
-        assert (view.status, view.stop_reason) == (RunStatus.ENDED, StopReason.STOPPED)
+        assert (view.status, view.stop_reason, view.error) == (RunStatus.ENDED, StopReason.STOPPED, ErrorInfo("unwatched"))
         assert 1 <= len(view.steps) < 30
         with pytest.raises(RunFreed):
             exam.client.attention(ticket.run_id, 0, None)
@@ -93,7 +96,9 @@ def test_the_engine_ends_with_the_app_however_that_ends(tiny: str, tmp_path: Pat
     code = f"""
 import sys, time
 from pathlib import Path
+from engine.serve import link as link_module
 from engine.serve.client import EngineClient
+from engine.serve.keeper import Keeper
 from engine.settings import Settings
 from engine.trace import RunSettings
 client = EngineClient(Settings(home=Path({str(tmp_path)!r}), offline=True))
@@ -116,6 +121,58 @@ time.sleep(60)
     app.kill()
     app.wait()
     assert until(lambda: not alive(engine), 10.0) < 5.0
+
+
+def test_waiting_for_an_engine_that_starts_counts(tiny: str, tmp_path: Path) -> None:
+    exam = Exam(EngineClient(Settings(home=tmp_path, lease_s=600.0, offline=True)), tiny)
+    exam.client.start()
+    asked_at = time.perf_counter()
+    ticket = exam.submit(RunSettings(max_new_tokens=2, ignore_eos=True))
+    try:
+        up_s = until(lambda: exam.client.status().state == "ready")
+        until(lambda: exam.view(ticket).tokens)
+        tokens_s = time.perf_counter() - asked_at
+        until(lambda: exam.ended(ticket))
+        prefill = exam.view(ticket).prefill
+        assert prefill is not None
+        assert up_s > 0.1, "a process does not start at once"
+        assert prefill.at_s > tokens_s - min(up_s / 2, 0.1), "the clock has run since the reader asked"
+        assert prefill.at_s - prefill.ttft_s == pytest.approx(0.0, abs=1e-3)
+        assert prefill.queue_s > up_s
+    finally:
+        exam.client.close()
+
+
+def test_closing_does_not_wait_for_an_engine_that_does_not_read(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "LEAVING_S", 0.3)
+    keeper = Keeper(Settings(home=tmp_path, offline=True), lambda data, more: None, lambda number, code: [])
+    keeper.start()
+    until(lambda: keeper.status().state == "ready")
+    pid = keeper.status().pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    sent: list[int] = []
+
+    def flood() -> None:
+        for number in range(100):
+            keeper.post(b"x" * 1_000_000)
+            sent.append(number)
+
+    sender = threading.Thread(target=flood, daemon=True)
+    sender.start()
+    until(lambda: keeper._lock.locked() and time.sleep(0.3) is None and keeper._lock.locked(), 10.0)
+    assert len(sent) < 100
+    closer = threading.Thread(target=keeper.close, daemon=True)
+    closer.start()
+    closer.join(10.0)
+    try:
+        assert not closer.is_alive()
+        assert not alive(pid)
+    finally:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
+    sender.join(5.0)
+    assert not sender.is_alive()
 
 
 def test_closing_while_the_engine_is_coming_up_leaves_nothing(exam: Exam, tmp_path: Path) -> None:

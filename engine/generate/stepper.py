@@ -31,7 +31,7 @@ class Advance:
     sample_s: float
 
 
-class Desk:
+class Stepper:
     """The live things of one run. `recorder` is None where attention is not recorded."""
 
     def __init__(self, model: LoadedModel, settings: RunSettings, clock: Clock) -> None:

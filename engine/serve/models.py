@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engine.errors import EngineError, ErrorInfo, LoadFailed
-from engine.serve.protocol import LoadStage, Message, ModelFailed, ModelFreed, ModelProgress, ModelReady
+from engine.serve.protocol import Message, ModelFailed, ModelFreed, ModelProgress, ModelReady
 from engine.serve.scheduler import Scheduler
+from engine.trace import LoadStage
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +29,14 @@ Progress = Callable[[LoadStage, int, int], None]
 class Maker(Protocol):
     """Where models come from. `check` raises EngineError for a name that is none; it is quick and may run in any thread.
 
-    `prepare` puts the weights on the disk, in any thread; `load` and `discard` (of what is left of a freed one) belong to the worker.
+    `is_ready` says whether the weights are on the disk, `prepare` puts them there, both in any thread; `load` and `discard` (of what
+    is left of a freed one) belong to the worker.
     `place` gives the device's own name for one that was asked for ("auto" → "cpu").
     """
 
     def check(self, model: str) -> None: ...
     def place(self, device: str) -> str: ...
+    def is_ready(self, model: str) -> bool: ...
     def prepare(self, model: str, progress: Progress) -> None: ...
     def load(self, model: str, device: str, progress: Progress) -> Any: ...
     def discard(self) -> None: ...
@@ -55,7 +58,7 @@ class Held:
     place: str
 
 
-class Shelf:
+class ModelPool:
     """`emit` takes ModelProgress, ModelReady, ModelFailed, ModelFreed.
 
     The scheduler's lock may be taken under this one's, never the reverse.
@@ -66,6 +69,7 @@ class Shelf:
         self._lock = threading.Lock()
         self._held: dict[Wanted, Held] = {}  # the least recently used first
         self._coming: set[Wanted] = set()
+        self._fetching = threading.Lock()
 
     def want(self, wanted: Wanted) -> bool:
         """True: the model is here, and its waiting jobs are released. False: it is being loaded; they are released, or failed, after that.
@@ -105,10 +109,13 @@ class Shelf:
         self._guarded(wanted, lambda: self._load(wanted))
 
     def _fetch(self, wanted: Wanted) -> None:
-        """In a thread of its own: downloading and converting may take minutes, and other runs go on meanwhile."""
+        """In a thread of its own: downloading and converting may take minutes, and other runs go on meanwhile. One at a time: a class
+        that asks for ten models at once must not fill line, memory and disk with all of them. What is there already does not wait."""
 
         def fetch() -> None:
-            self._maker.prepare(wanted.model, self._progress(wanted))
+            if not self._maker.is_ready(wanted.model):
+                with self._fetching:
+                    self._maker.prepare(wanted.model, self._progress(wanted))
             self._scheduler.send(Load(self, wanted))
 
         self._guarded(wanted, fetch)
@@ -177,14 +184,14 @@ class Shelf:
 class Load:
     """The errand: waits, if it must, until a held model has no live run."""
 
-    shelf: Shelf
+    pool: ModelPool
     wanted: Wanted
 
     def can_run(self) -> bool:
-        return self.shelf.has_room()
+        return self.pool.has_room()
 
     def run(self) -> None:
-        self.shelf.load(self.wanted)
+        self.pool.load(self.wanted)
 
 
 def _thinned(progress: Progress) -> Progress:

@@ -30,8 +30,8 @@ class Notary(Protocol):
     def accept(self, model: str) -> None: ...
 
 
-class Desk:
-    """`send` takes an Answered and, where it announces one, the array that follows it."""
+class Answers:
+    """`send` takes an Answered and, where it announces one, the array that follows it; when it fails, nothing has been sent."""
 
     def __init__(self, scheduler: Scheduler, send: Callable[[Message, Any], None], notary: Notary) -> None:
         self._scheduler, self._send, self._notary = scheduler, send, notary
@@ -52,7 +52,7 @@ class Desk:
             raise EngineUnavailable(detail="timeout")
         work = self._scheduler.find(question.run_id).work
         if isinstance(question, AskAttention):
-            return work.attention(question.layer, question.head)
+            return work.attention(question.layer, question.head, question.rows)
         return work.cell(question.layer, question.position)
 
     def _read(self, question: AskTerms | AcceptTerms) -> str:
@@ -64,13 +64,12 @@ class Desk:
     def _answer(self, question: Question, find: Callable[[], Any]) -> None:
         try:
             answer = find()
+            if isinstance(answer, str):
+                self._send(Answered(question.request_id, text=answer), None)
+            else:
+                self._send(Answered(question.request_id, dtype=str(answer.dtype), dims=answer.shape), answer)
         except EngineError as failure:
             self._send(Answered(question.request_id, failure.info), None)
         except Exception as failure:
             log.exception("a question failed")
             self._send(Answered(question.request_id, ErrorInfo("internal", {"detail": f"{type(failure).__name__}: {failure}"})), None)
-        else:
-            if isinstance(answer, str):
-                self._send(Answered(question.request_id, text=answer), None)
-            else:
-                self._send(Answered(question.request_id, dtype=str(answer.dtype), dims=answer.shape), answer)

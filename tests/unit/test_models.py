@@ -10,9 +10,10 @@ import pytest
 
 from engine.errors import EngineError, ErrorInfo, ModelNotFound, Offline
 from engine.serve.job import Job
+from engine.serve.models import ModelPool, Progress, Wanted
 from engine.serve.protocol import Message, ModelFailed, ModelFreed, ModelProgress, ModelReady
-from engine.serve.shelf import Progress, Shelf, Wanted
 from engine.trace import RunStatus
+from tests.exam import until
 from tests.hall import CountingWork, Hall
 from tests.samples import INFO
 
@@ -21,11 +22,19 @@ ONE, TWO, THREE = (Wanted(name, "cpu") for name in ("one", "two", "three"))
 
 @dataclass
 class CountingMaker:
-    """`broken`: what preparing or loading a model raises, once."""
+    """`broken`: what preparing or loading a model raises, once. `ready`: models whose weights are there. `gate`: preparing waits for it."""
 
     loads: list[str] = field(default_factory=list)
     discards: int = 0
     broken: dict[tuple[str, str], Exception] = field(default_factory=dict)
+    ready: set[str] = field(default_factory=set)
+    gate: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    at_once: int = 0
+    most_at_once: int = 0
+
+    def __post_init__(self) -> None:
+        self.gate.set()
 
     def check(self, model: str) -> None:
         if model.startswith(".."):
@@ -34,8 +43,18 @@ class CountingMaker:
     def place(self, device: str) -> str:
         return "cpu" if device == "auto" else device
 
+    def is_ready(self, model: str) -> bool:
+        return model in self.ready
+
     def prepare(self, model: str, progress: Progress) -> None:
+        with self.lock:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
         progress("download", 0, 10)
+        if not self.gate.wait(10.0):
+            raise TimeoutError
+        with self.lock:
+            self.at_once -= 1
         self._break("prepare", model)
 
     def load(self, model: str, device: str, progress: Progress) -> SimpleNamespace:
@@ -54,18 +73,18 @@ class CountingMaker:
 
 
 class Library(Hall):
-    """A hall with a shelf; `settle` lets fetching threads and the worker do all they can."""
+    """A hall with a pool; `settle` lets fetching threads and the worker do all they can."""
 
     def __init__(self) -> None:
         super().__init__()
         self.maker = CountingMaker()
         self.heard: list[Message] = []
-        self.shelf = Shelf(self.scheduler, self.heard.append, self.maker)
+        self.pool = ModelPool(self.scheduler, self.heard.append, self.maker)
 
     def ask(self, name: str, wanted: Wanted, length: int = 1) -> CountingWork:
         work = self.works[name] = CountingWork(name, self.clock, self.diary, length)
         self.scheduler.add(Job(name, name, work, self.clock.now, group=wanted, ready=False))
-        self.shelf.want(wanted)
+        self.pool.want(wanted)
         return work
 
     def settle(self, turns: int = 10) -> None:
@@ -89,22 +108,22 @@ def test_a_model_is_loaded_once_and_its_runs_then_go(library: Library) -> None:
     library.settle()
     assert library.maker.loads == ["one"]
     assert all(library.last_words(name).status is RunStatus.ENDED for name in "abc")
-    assert library.shelf.want(ONE)
+    assert library.pool.want(ONE)
     assert library.kinds(ModelReady) == ["one"]
     assert [(event.stage, event.total) for event in library.heard if isinstance(event, ModelProgress)] == [("download", 10), ("load", 0)]
 
 
 def test_one_model_under_two_device_names_is_one_model(library: Library) -> None:
-    library.shelf.want(ONE)
+    library.pool.want(ONE)
     library.settle()
-    library.shelf.want(Wanted("one", "auto"))
-    library.shelf.want(TWO)
+    library.pool.want(Wanted("one", "auto"))
+    library.pool.want(TWO)
     library.settle()
     assert library.maker.loads == ["one", "two"]
-    assert library.shelf.take(ONE) is library.shelf.take(Wanted("one", "auto"))
+    assert library.pool.take(ONE) is library.pool.take(Wanted("one", "auto"))
     assert library.kinds(ModelFreed) == []
-    library.shelf.take(TWO)
-    library.shelf.want(THREE)
+    library.pool.take(TWO)
+    library.pool.want(THREE)
     library.settle()
     assert library.kinds(ModelFreed) == ["one", "one"], "both names go together"
 
@@ -114,7 +133,7 @@ def test_the_least_recently_used_makes_room_and_its_ended_runs_are_freed(library
     library.settle()
     library.ask("b", TWO)
     library.settle()
-    library.shelf.want(ONE)
+    library.pool.want(ONE)
     library.ask("c", THREE)
     library.settle()
     assert library.kinds(ModelFreed) == ["two"]
@@ -155,14 +174,29 @@ def test_a_failed_load_fails_who_waits_and_can_be_tried_again(library: Library, 
 
 
 def test_a_failed_newcomer_costs_nobody_a_model(library: Library) -> None:
-    library.shelf.want(ONE)
-    library.shelf.want(TWO)
+    library.pool.want(ONE)
+    library.pool.want(TWO)
     library.settle()
     library.maker.broken["prepare", "three"] = Offline(model="three")
-    library.shelf.want(THREE)
+    library.pool.want(THREE)
     library.settle()
     with pytest.raises(EngineError):
-        library.shelf.want(Wanted("../../etc", "cpu"))
+        library.pool.want(Wanted("../../etc", "cpu"))
     assert library.kinds(ModelFreed) == []
     assert library.kinds(ModelFailed) == ["three"]
     assert ErrorInfo("offline", {"model": "three"}) in [event.error for event in library.heard if isinstance(event, ModelFailed)]
+
+
+def test_one_model_is_fetched_at_a_time_and_what_is_there_does_not_wait(library: Library) -> None:
+    library.maker.gate.clear()
+    library.maker.ready.add("three")
+    for wanted in (ONE, TWO):
+        library.pool.want(wanted)
+    until(lambda: library.maker.at_once == 1)
+    library.pool.want(THREE)
+    until(lambda: library.turns(5) and library.kinds(ModelReady) == ["three"])
+    assert library.maker.loads == ["three"]
+    library.maker.gate.set()
+    library.settle()
+    assert sorted(library.maker.loads) == ["one", "three", "two"]
+    assert library.maker.most_at_once == 1

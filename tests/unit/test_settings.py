@@ -1,0 +1,37 @@
+"""What the environment may say, and that what it must not say is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InvalidSetting
+from engine.settings import Settings
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    settings = Settings.from_env({})
+    assert settings == Settings(home=Path.home() / ".cache" / "openbook")
+    assert (settings.lease_s, settings.any_model, settings.offline) == (7.0, True, False)
+    assert Settings.from_env({"OPENBOOK_LEASE_S": " ", "OPENBOOK_ANY_MODEL": ""}) == settings
+
+
+def test_what_is_set_counts(tmp_path: Path) -> None:
+    env = {"OPENBOOK_HOME": str(tmp_path), "OPENBOOK_LEASE_S": "0.5", "OPENBOOK_ANY_MODEL": "0", "HF_HUB_OFFLINE": "1"}
+    settings = Settings.from_env(env)
+    assert (settings.home, settings.lease_s, settings.any_model, settings.offline) == (tmp_path, 0.5, False, True)
+    assert Settings.from_env({"OPENBOOK_ANY_MODEL": "yes"}).any_model
+
+
+@pytest.mark.parametrize("value", ["six", "0", "-1", "nan", "inf", "1e9", "7 s"])
+def test_a_lease_that_is_none_is_named(value: str) -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        Settings.from_env({"OPENBOOK_LEASE_S": value})
+    assert (caught.value.params["field"], caught.value.params["value"]) == ("OPENBOOK_LEASE_S", value)
+
+
+def test_a_switch_that_keeps_something_out_is_not_guessed() -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        Settings.from_env({"OPENBOOK_ANY_MODEL": "nope"})
+    assert caught.value.params["field"] == "OPENBOOK_ANY_MODEL"
