@@ -22,7 +22,7 @@ from engine.model.checkpoint import eos_ids, read_config, read_tokenizer, read_w
 from engine.model.device import accelerator_dtype, available_threads, device_named, threads
 from engine.model.registry import ModelSpec
 from engine.model.shape import ModelShape, shape_from_config
-from engine.model.trial import NEARLY, WarmUp, dtype_trials
+from engine.model.trial import NEARLY, WarmUp, remembered_trials
 from engine.model.weights import Progress
 from engine.settings import Settings
 from engine.trace import ModelInfo, RunSettings
@@ -65,8 +65,8 @@ def load_model(
     """Load `model` (a registry key, an owner/name id, or a local folder), fetching it first if need be.
 
     `device`: auto | cpu | cuda | cuda:N | mps. `dtype`: float32 | bfloat16 | float16, or None for what suits the device (on the CPU
-    the faster of two by a short measurement). Raises ModelNotFound, NotCausal, UnsafeWeights, UnsupportedConfig, LoadFailed,
-    DeviceUnavailable, InvalidSetting and what engine.model.weights raises.
+    the faster of two by a short measurement, made once per machine). Raises ModelNotFound, NotCausal, UnsafeWeights,
+    UnsupportedConfig, LoadFailed, DeviceUnavailable, InvalidSetting and what engine.model.weights raises.
     """
     started = time.perf_counter()
     settings = settings or Settings.from_env()
@@ -78,7 +78,7 @@ def load_model(
     report("load", 0, 0)
     config = read_config(model, folder)
     shape = shape_from_config(config.get_text_config(decoder=True).to_dict())
-    trials = dtype_trials(*_layer_size(config, shape)) if dtype is None and place.type == "cpu" else {}
+    trials = remembered_trials(settings.home, *_layer_size(config, shape)) if dtype is None and place.type == "cpu" else {}
     chosen = DTYPES[dtype] if dtype else _fitting_dtype(place, trials)
     network, tokenizer = read_weights(model, folder, config, chosen, place), read_tokenizer(model, folder)
     report("warm_up", 0, 0)

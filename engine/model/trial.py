@@ -5,15 +5,21 @@ Knows matrix products, stamps and thread counts; does not know runs. Results are
 
 from __future__ import annotations
 
+import json
+import logging
+import platform
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
 
 from engine.model.capture import Recorder, recording
-from engine.model.device import threads
+from engine.model.device import available_threads, threads
 from engine.model.forward import Forward, empty_cache
+
+log = logging.getLogger(__name__)
 
 PREFILL_ROWS = 64
 TRIAL_BYTES = 48 * 1024**2  # of float32 weights: more than a core's own cache, as in a real step
@@ -29,6 +35,43 @@ def dtype_trials(hidden: int, intermediate: int) -> dict[str, float]:
     `PREFILL_ROWS`th of the product with that many rows, as in prefill.
     """
     return {str(dtype).removeprefix("torch."): _product_s(hidden, intermediate, dtype) for dtype in (torch.float32, torch.bfloat16)}
+
+
+def remembered_trials(home: Path, hidden: int, intermediate: int) -> dict[str, float]:
+    """`dtype_trials`, measured once per machine, torch and size, and kept in `home`.
+
+    Where two dtypes are nearly as fast, a trial at every load would now choose one and now the other, and with it another answer.
+    """
+    place = home / "trials.json"
+    key = f"{hidden}x{intermediate} {platform.machine()} {platform.processor()} {available_threads()} torch {torch.__version__}"
+    known = _read_trials(place)
+    if key not in known:
+        known[key] = dtype_trials(hidden, intermediate)
+        _write_trials(place, known)
+    return known[key]
+
+
+def _read_trials(place: Path) -> dict[str, dict[str, float]]:
+    """What is kept; {} where nothing is, or nothing that can be read: then it is measured again."""
+    try:
+        found = json.loads(place.read_text(encoding="utf-8"))
+        return {key: {name: float(found[key][name]) for name in ("float32", "bfloat16")} for key in found}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        log.warning("%s cannot be read and is measured anew: %s", place, error)
+        return {}
+
+
+def _write_trials(place: Path, known: dict[str, dict[str, float]]) -> None:
+    """A cache that cannot be written costs a measurement at the next load, and no more."""
+    draft = place.with_name(f"{place.name}.{time.perf_counter_ns()}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        draft.replace(place)
+    except OSError as error:
+        log.warning("%s cannot be written: %s", place, error)
 
 
 def _product_s(hidden: int, intermediate: int, dtype: torch.dtype) -> float:

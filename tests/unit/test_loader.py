@@ -70,6 +70,22 @@ def test_dtype_is_chosen_by_a_trial_that_is_shown(tiny_dir: Callable[..., Path])
     assert model.dtype == model.model.dtype
 
 
+def test_a_machine_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second load reads what the first one measured, so a near tie does not fall differently from day to day."""
+    measured = iter([{"float32": 1.0, "bfloat16": 2.0}, {"float32": 2.0, "bfloat16": 1.0}, {"float32": 3.0, "bfloat16": 1.0}])
+    monkeypatch.setattr(trial, "dtype_trials", lambda hidden, intermediate: next(measured))
+    first = trial.remembered_trials(tmp_path / "home", 8, 16)
+    assert trial.remembered_trials(tmp_path / "home", 8, 16) == first == {"float32": 1.0, "bfloat16": 2.0}
+    assert trial.remembered_trials(tmp_path / "home", 8, 32) == {"float32": 2.0, "bfloat16": 1.0}, "another size is another trial"
+    (tmp_path / "home" / "trials.json").write_text('{"8x16": {"float32": "fast"}}')
+    assert trial.remembered_trials(tmp_path / "home", 8, 16)["float32"] == 3.0, "what cannot be read is measured anew"
+
+
+def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert set(trial.remembered_trials(tmp_path / "file", 8, 16)) == {"float32", "bfloat16"}
+
+
 @pytest.mark.parametrize(("bfloat16_s", "chosen"), [(0.5, torch.bfloat16), (1.05, torch.bfloat16), (1.2, torch.float32)])
 def test_a_near_tie_goes_to_the_smaller_one(bfloat16_s: float, chosen: torch.dtype) -> None:
     assert loader._fitting_dtype(torch.device("cpu"), {"float32": 1.0, "bfloat16": bfloat16_s}) is chosen
