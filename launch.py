@@ -85,7 +85,8 @@ WORDS = {
         "磁盘空间不够：{path} 需要 {needed} MB，只剩 {free} MB",
     ),
     "conversion_failed": ("the conversion failed ({detail})", "转换失败（{detail}）"),
-    "load_failed": ("the cache cannot be written ({detail})", "缓存无法写入（{detail}）"),
+    "storage_failed": ("the cache cannot be written: {path} ({detail})", "缓存无法写入：{path}（{detail}）"),
+    "invalid_setting": ("{field} = {value} is not possible; allowed: {allowed}", "{field} 不能是 {value}；可以是：{allowed}"),
     "port_taken": (
         "Port {port} is in use. Stop the other program, or choose another port: python3 launch.py --port {other}",
         "端口 {port} 已被占用。请关掉占用它的程序，或换一个端口：python3 launch.py --port {other}",
@@ -351,7 +352,7 @@ def reason(message: "dict[str, Any]") -> str:
     if code not in WORDS:
         return json.dumps(message)
     sizes = {"needed": message.get("needed_bytes", 0) // 10**6, "free": message.get("free_bytes", 0) // 10**6}
-    return say(code, detail=message.get("detail", ""), path=message.get("path", ""), **sizes)
+    return say(code, **{"detail": "", "path": "", **message, **sizes})
 
 
 # ---------------------------------------------------------------- run

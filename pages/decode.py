@@ -18,6 +18,7 @@ view = panels.window_on_run("decode")
 if view is None:
     st.stop()
 run = panels.live(view)
+panels.little_room(view)
 
 # 1 · the answer grows
 with panels.card("answer"):
@@ -60,5 +61,5 @@ panels.predict(
     None if change is None else "same" if 0.85 <= change <= 1.15 else "slower" if change > 1.15 else "faster",
     t("decode.check", early=numbers.milliseconds(early), late=numbers.milliseconds(late)),
 )
-panels.how("decode", ("engine/generate/decode.py", "write_next"), ("engine/generate/desk.py", "Desk.advance"))
+panels.how("decode", ("engine/generate/decode.py", "write_next"), ("engine/generate/stepper.py", "Stepper.advance"))
 panels.go_on("detokenize")

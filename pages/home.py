@@ -32,6 +32,7 @@ with panels.card("paper"):
         with draft:
             notes(**panels.live(view), **numbers.notes_formula(view), labels=state.labels("notes"), key="home_notes")
 if view is not None:
+    panels.little_room(view)
     panels.ending(view, told=True)
 
 # 3 · ask

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from engine.errors import EngineError
-from ui import inputs, numbers, panels, state
+from ui import failures, inputs, numbers, panels, state
 from ui.components.candidates import candidates
 from ui.components.clock import clock
 from ui.components.token_strip import token_strip
@@ -33,14 +33,13 @@ with left, panels.card("map", stretch=True):
     name = t("prefill.mean") if head is None else t("prefill.head_n", head=head)
     panels.card_title(t("prefill.map"), "measured", t("prefill.map_note", layer=layer, head=name))
     try:
-        n = view.prefill.prompt_tokens
-        weights = state.attention_map(layer, head)[:n, :n]
+        weights = state.attention_map(view, layer, head, attention.MOST_TOKENS)
     except EngineError as error:
-        st.info(panels.explain(error.info), icon=":material/visibility_off:")
+        st.info(failures.explain(error.info), icon=":material/visibility_off:")
     else:
-        span = attention.window(n)
+        span = attention.window(weights)
         words = {key: t(f"prefill.axis_{key}") for key in ("query", "key", "weight")}
-        figure = attention.attention_map(weights, view.tokens, state.palette(), words, span=span)
+        figure = attention.attention_map(weights, view.tokens, state.palette(), words)
         st.markdown(panels.strongest_link(weights, view.tokens))
         st.plotly_chart(
             figure, theme=None, key="attention", config={"displayModeBar": False}, alt=t("prefill.alt", layer=layer, head=name, n=len(span))

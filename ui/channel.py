@@ -6,6 +6,7 @@ Knows the address, who may listen and when to hang up; does not know what the me
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import cast
@@ -21,6 +22,9 @@ from ui import resources
 PATH = "/runs/{run_id}/live"
 CLOSE_UNKNOWN_RUN = 4404
 CLOSE_FOREIGN_ORIGIN = 4403
+CLOSE_FAILED = 1011
+
+log = logging.getLogger(__name__)
 
 
 def base_path() -> str:
@@ -56,7 +60,13 @@ async def live(websocket: WebSocket) -> None:
     finally:
         for task in (listening, sending):
             task.cancel()
-        await asyncio.gather(listening, sending, return_exceptions=True)
+        outcomes = await asyncio.gather(listening, sending, return_exceptions=True)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]  # a task that was cancelled is none
+    for failure in failures:
+        log.error("the channel of a run broke", exc_info=failure)
+    if failures:
+        with suppress(WebSocketDisconnect):
+            await websocket.close(CLOSE_FAILED)
 
 
 async def _send(websocket: WebSocket, run_id: str) -> None:

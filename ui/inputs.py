@@ -1,4 +1,4 @@
-"""The sidebar's questions: language, model, device, sampling, chat template; and where the model stands.
+"""The questions to the reader: language, device, sampling, chat template, the question itself, layer and head.
 
 Knows widgets and their ranges; what the answers mean for a run is read by `state.run_settings`.
 """
@@ -10,17 +10,13 @@ from typing import Any
 
 import streamlit as st
 
-from engine.errors import EngineError
-from engine.model import registry
 from engine.model.shape import ModelShape
-from engine.serve.client import ModelStatus
-from ui import i18n, numbers, panels, resources, state
+from ui import i18n, model, panels, state
 from ui.state import t
 
 EXAMPLES = ("example_1", "example_2", "example_3", "example_4")
 MOST_HEAD_BUTTONS = 24
 DEVICES = ("auto", "cpu", "cuda", "mps")
-MODEL_POLL_S = 0.7
 
 
 def language() -> None:
@@ -37,103 +33,6 @@ def language() -> None:
     )
 
 
-def model() -> None:
-    """Which model answers the next question; a change begins to load it at once."""
-    keys = [spec.key for spec in registry.MODELS]
-    chosen = state.get(state.MODEL)
-    options = keys if chosen in keys else [chosen, *keys]
-    st.selectbox(
-        t("shell.model"),
-        options,
-        format_func=_model_name,
-        key=state.MODEL,
-        help=t("shell.model_help"),
-        accept_new_options=True,
-        on_change=load_chosen,
-        persist_state="session",
-    )
-    if chosen_status().state == "absent":  # the model of a found run, say; a name that cannot be one stays absent, and is said to be
-        load_chosen()
-    status = chosen_status()
-    if status.state == "loading":
-        st.fragment(_model_state, run_every=MODEL_POLL_S)(status.state)
-    else:  # not in a fragment: its buttons change the whole page
-        _model_state(status.state)
-
-
-def _model_name(key: str) -> str:
-    return next((spec.name for spec in registry.MODELS if spec.key == key), key)
-
-
-def load_chosen() -> None:
-    """Ask the engine for the sidebar's model and device; a name that cannot be one becomes a notice."""
-    try:
-        registry.find(str(state.get(state.MODEL)))
-        resources.engine().load_model(state.get(state.MODEL), state.get(state.DEVICE))
-    except EngineError as error:
-        state.notify(error.info)
-
-
-def chosen_status() -> ModelStatus:
-    return resources.engine().model_status(state.get(state.MODEL), state.get(state.DEVICE))
-
-
-def _model_state(drawn: str) -> None:
-    """One line about the model, and the way out where it failed. When it arrives or fails, the whole page is drawn once."""
-    status = chosen_status()
-    if status.state != drawn:
-        st.rerun()
-    if status.state == "ready" and status.info is not None:
-        info = status.info
-        size = f"{info.parameters / 1e6:,.0f} M"
-        st.caption(t("shell.model_ready", dtype=info.dtype, device=info.device, parameters=size))
-    elif status.state == "failed" and status.error is not None:
-        _model_failed(status)
-    elif status.state == "loading":
-        _model_loading(status)
-
-
-def _model_loading(status: ModelStatus) -> None:
-    stage = t(f"shell.stage_{status.stage}") if status.stage else t("shell.stage_waiting")
-    share = min(status.done / status.total, 1.0) if status.total else 0.0
-    amount = f" · {numbers.mebibytes(status.done)} / {numbers.mebibytes(status.total)}" if status.total else ""
-    st.progress(share, text=stage + amount)
-
-
-def _model_failed(status: ModelStatus) -> None:
-    if status.error is not None and status.error.code == "terms_not_accepted":
-        st.caption(t("shell.terms_needed"))
-        st.button(t("shell.terms_open"), key="terms_open", on_click=state.open_terms, width="stretch")
-        return
-    st.error(panels.explain(status.error))
-    st.button(t("shell.retry"), key="model_retry", icon=":material/refresh:", on_click=load_chosen, width="stretch")
-
-
-def terms_dialog() -> None:
-    """The terms of the chosen model, where the reader asked for them."""
-    if state.take_terms():
-        st.dialog(t("shell.terms_title"), width="large")(_terms)()
-
-
-def _terms() -> None:
-    name = str(state.get(state.MODEL))
-    try:
-        words = resources.engine().terms(name)
-    except EngineError as error:
-        st.error(panels.explain(error.info))
-        return
-    with st.container(height=380):
-        st.text(words)
-    if st.button(t("shell.terms_accept"), type="primary"):
-        try:
-            resources.engine().accept_terms(name)
-        except EngineError as error:
-            st.error(panels.explain(error.info))
-            return
-        load_chosen()
-        st.rerun()
-
-
 def answer() -> None:
     """How the answer is drawn: length, sampling, chat template, device."""
     with st.expander(t("shell.settings"), icon=":material/tune:", key="settings_box"):
@@ -146,7 +45,7 @@ def answer() -> None:
             DEVICES if device in DEVICES else (*DEVICES, device),
             format_func=partial(_device_name, t("shell.device_auto")),
             key=state.DEVICE,
-            on_change=load_chosen,
+            on_change=model.load_chosen,
             persist_state="session",
         )
 
@@ -167,7 +66,7 @@ def _chat_template() -> None:
     st.toggle(t("shell.template"), key=state.TEMPLATE, disabled=not has_one, help=t("shell.template_help"), persist_state="session")
     off = not (has_one and state.get(state.TEMPLATE))
     st.toggle(t("shell.system"), key=state.SYSTEM_ON, disabled=off, help=t("shell.system_help"), persist_state="session")
-    info = chosen_status().info
+    info = model.chosen_status().info
     st.text_area(
         t("shell.system_text"),
         key=state.SYSTEM_TEXT,

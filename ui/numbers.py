@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from engine.generate import detokenize
 from engine.kv import sizes
 from engine.measure.latency import LatencySummary, summarize
 from engine.trace import ModelInfo, RunView
@@ -74,9 +75,8 @@ def kv_formula(info: ModelInfo, tokens: int) -> Figure:
 
 
 def answer_text(view: RunView, *, special: bool = False) -> str:
-    """The answer as text; an unfinished character at its end is left out, as the tokenizer's own decoder would hold it back."""
-    raw = b"".join(token.raw for token in view.generated if special or not token.special)
-    return raw.decode("utf-8", "ignore")
+    """The answer as text, as the engine hands it in: bytes that are none become U+FFFD, an unfinished character at its end is left out."""
+    return detokenize.answer_text(view.generated, skip_special=not special)
 
 
 def notes_formula(view: RunView) -> dict[str, Any]:

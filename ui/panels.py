@@ -1,4 +1,4 @@
-"""Pieces that every page shares: head, numbers with their evidence, predict-then-check, how it is done, errors in words.
+"""Pieces that every page shares: head, numbers with their evidence, predict-then-check, how it is done, how a run ended.
 
 Knows how things are said and framed; does not know which page uses them.
 """
@@ -15,8 +15,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import EngineError, ErrorInfo
-from engine.trace import ModelInfo, RunStatus, RunView, Token
-from ui import channel, i18n, navigation, numbers, state
+from engine.trace import ModelInfo, RunStatus, RunView, Token, room_left
+from ui import channel, navigation, numbers, state
+from ui.failures import code_span, explain
 from ui.numbers import Evidence, Figure
 from ui.state import t
 
@@ -68,31 +69,6 @@ def visible(text: str, raw: bytes = b"") -> str:
     return text.replace("\n", "↵").replace("\t", "⇥").replace(" ", "·")
 
 
-def code_span(text: str, limit: int = 300) -> str:
-    """Untrusted text as a Markdown code span: nothing inside it is interpreted."""
-    clean = " ".join(text.split())[:limit]
-    fence = "`" * (max((len(run) for run in "".join(c if c == "`" else " " for c in clean).split()), default=0) + 1)
-    return f"{fence} {clean} {fence}" if clean else "``` ```"
-
-
-def explain(info: ErrorInfo | None) -> str:
-    """An error in the reader's words; its parameters are shown literally."""
-    if info is None:
-        return t("errors.internal")
-    params = {name: code_span(value) if isinstance(value, str) else f"{value:,}" for name, value in info.params.items()}
-    if info.code == "attention_unavailable" and (name := f"reason_{info.params.get('reason')}") in i18n.table("shell"):
-        params["reason"] = t(f"shell.{name}")
-    key = info.code if info.code in i18n.table("errors") else "internal"
-    return t(f"errors.{key}").format_map(_Filled(params))
-
-
-class _Filled(dict[str, str]):
-    """An error without one of its text's parameters is still told."""
-
-    def __missing__(self, key: str) -> str:
-        return "…"
-
-
 def notice() -> None:
     """What went wrong since the last picture, once."""
     info = state.take_notice()
@@ -104,7 +80,10 @@ def ending(view: RunView, *, told: bool = False) -> None:
     """How the run ended, in exam words, and what went wrong if anything did. `told`: the answer sheet has said the first already."""
     if view.status != RunStatus.ENDED or view.stop_reason is None:
         return
-    if view.error is not None:
+    if view.error is not None and view.error.code == "unwatched":  # no accident
+        if not told:
+            st.caption(f":material/notifications: {explain(view.error)}")
+    elif view.error is not None:
         st.error(explain(view.error), title=t(f"stops.{view.stop_reason}"), icon=":material/error:")
     elif not told:
         st.caption(f":material/notifications: {t(f'stops.{view.stop_reason}')}")
@@ -186,6 +165,16 @@ def go_on(page: str) -> None:
     navigation.link(page, t(f"shell.next_{page}"), icon=":material/arrow_forward:")
 
 
+def little_room(view: RunView) -> None:
+    """Say, as soon as the tokens are known, that the answer may be cut short by the model's context."""
+    if view.model is None or not view.tokens or view.status == RunStatus.ENDED:
+        return
+    left, wanted = room_left(view.model, len(view.tokens)), view.settings.max_new_tokens
+    if wanted > left:
+        places = {"context": view.model.context_length, "tokens": len(view.tokens), "left": left, "wanted": wanted}
+        st.warning(t("shell.little_room", **{name: f"{count:,}" for name, count in places.items()}), icon=":material/straighten:")
+
+
 def formula_check(info: ModelInfo, tokens: int, measured_bytes: int) -> None:
     """The formula with its numbers, and whether the tensors agree with it."""
     equal = numbers.formula_bytes(info, tokens) == measured_bytes
@@ -194,12 +183,14 @@ def formula_check(info: ModelInfo, tokens: int, measured_bytes: int) -> None:
 
 
 def strongest_link(weights: np.ndarray, tokens: Sequence[Token]) -> str:
-    """One sentence on a map [queries, keys]: the strongest link apart from a token's look at itself and at the first token."""
-    links = np.tril(weights, -1)
+    """One sentence on a map [newest queries, keys]: the strongest link apart from a token's look at itself and at the first token."""
+    first = weights.shape[1] - len(weights)  # position of the first row
+    links = np.tril(weights, first - 1)
     links[:, 0] = 0
     if not links.any():
         return t("prefill.no_link")
-    query, key = np.unravel_index(int(links.argmax()), links.shape)
-    names = {"query": tokens[int(query)], "key": tokens[int(key)]}
+    row, key = np.unravel_index(int(links.argmax()), links.shape)
+    names = {"query": tokens[first + int(row)], "key": tokens[int(key)]}
     spans = {name: code_span(visible(token.text, token.raw)) for name, token in names.items()}
-    return t("prefill.link", weight=f"{links[query, key]:.2f}", sink=f"{weights[1:, 0].mean():.0%}", **spans)
+    later = weights[0 if first else 1 :, 0]  # the very first token can look at nothing else
+    return t("prefill.link", weight=f"{links[row, key]:.2f}", sink=f"{later.mean():.0%}", **spans)

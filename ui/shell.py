@@ -15,7 +15,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from engine.errors import EngineError  # noqa: E402  (needs the path above)
-from ui import inputs, navigation, panels, state, transport  # noqa: E402
+from ui import failures, inputs, model, navigation, panels, state, transport  # noqa: E402
 from ui.state import t  # noqa: E402
 
 state.begin()
@@ -33,9 +33,9 @@ with st.sidebar:
         st.caption(t("shell.tagline"))
     navigation.menu(known)
     inputs.language()
-    inputs.model()
+    model.choice()
     inputs.answer()
-inputs.terms_dialog()
+model.terms_dialog()
 
 with st.bottom:
     panels.notice()
@@ -43,4 +43,4 @@ transport.bar()
 try:
     page.run()
 except EngineError as error:
-    st.error(panels.explain(error.info), icon=":material/error:")
+    st.error(failures.explain(error.info), icon=":material/error:")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from engine.errors import EmptyPrompt, EngineError, ErrorInfo, InvalidSetting
+from engine.errors import EmptyPrompt, EngineError, ErrorInfo, InvalidSetting, RunUnknown
 from engine.serve.protocol import SteerAction
 from engine.trace import RunSettings, RunStatus, RunView, StopReason
 from ui import i18n, resources, theme
@@ -29,6 +29,7 @@ _SESSION, _RUN, _KEY, _CURSOR = "session_id", "run_id", "run_key", "cursor"
 _NOTICE, _CHANNEL, _MAP, _TERMS = "notice", "channel", "attention_map", "terms"
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 MAX_NEW_LIMIT, TOP_K_LIMIT, SEED_LIMIT, TEMPERATURE_LIMIT, QUESTION_LIMIT = 2048, 1000, 2**31 - 1, 2.0, 20_000
+ROWS_AHEAD = 64  # of an attention map: steps that a run may have taken since its snapshot
 SPEEDS: Mapping[str, float] = {"slow": 0.667, "half": 0.1, "real": 0.0}
 
 
@@ -38,6 +39,9 @@ def begin() -> None:
         st.session_state[_SESSION] = secrets.token_urlsafe(12)
         _set_defaults()
         _find_run(st.query_params.get("run"), st.query_params.get("key"))
+    elif run_id() is not None and current_view() is None:  # its record has left the store
+        notify(RunUnknown(run=str(run_id())).info)
+        st.session_state.update({_RUN: None, _KEY: None, _CURSOR: None, _MAP: None})
 
 
 def _set_defaults() -> None:
@@ -56,7 +60,7 @@ def _find_run(run: str | None, key: str | None) -> None:
         return
     view = resources.engine().view(run)
     if view is None:
-        st.session_state[_NOTICE] = ErrorInfo("run_unknown", {"run": run})
+        notify(RunUnknown(run=run).info)
         return
     st.session_state[_RUN] = run
     if key and _RUN_ID.fullmatch(key) and resources.engine().can_steer(run, key):
@@ -67,7 +71,9 @@ def _find_run(run: str | None, key: str | None) -> None:
 def _take_settings(view: RunView) -> None:
     """The sidebar shows what the found run was asked to do."""
     kept = view.settings
-    st.session_state.update({MODEL: view.model_id, QUESTION: view.prompt[:QUESTION_LIMIT], TOP_P: kept.top_p})
+    pace = min(SPEEDS, key=lambda name: abs(SPEEDS[name] - view.pace_s))
+    st.session_state.update({MODEL: view.model_id, DEVICE: view.device, SPEED: pace})
+    st.session_state.update({QUESTION: view.prompt[:QUESTION_LIMIT], TOP_P: kept.top_p})
     st.session_state.update({MAX_NEW: min(kept.max_new_tokens, MAX_NEW_LIMIT), TEMPERATURE: min(kept.temperature, TEMPERATURE_LIMIT)})
     st.session_state.update({TOP_K: min(kept.top_k, TOP_K_LIMIT), SEED: min(kept.seed, SEED_LIMIT)})
     st.session_state.update({TEMPLATE: kept.use_chat_template, SYSTEM_ON: kept.system_prompt != "", SYSTEM_TEXT: kept.system_prompt or ""})
@@ -111,8 +117,11 @@ def _name(spoken: str, prefix: str, option: str) -> str:
 
 def labels(component: str) -> dict[str, str]:
     """The words of one component in this session's language; the answer sheet also says how a run ended."""
-    ends = {f"answer_end_{reason}": t(f"stops.{reason}") for reason in StopReason} if component == "answer" else {}
-    return i18n.labels(language(), component) | ends
+    words = i18n.labels(language(), component)
+    if component == "answer":
+        words |= {f"answer_end_{reason}": t(f"stops.{reason}") for reason in StopReason}
+        words["answer_end_unwatched"] = t("errors.unwatched")
+    return words
 
 
 def palette() -> theme.Palette:
@@ -134,8 +143,9 @@ def current_view() -> RunView | None:
 
 
 def may_steer() -> bool:
-    run = run_id()
-    return run is None or resources.engine().can_steer(run, st.session_state.get(_KEY))
+    """Whether the bar is this session's: of its own run, or without any (a record that has left the store counts as none)."""
+    view = current_view()
+    return view is None or resources.engine().can_steer(view.run_id, st.session_state.get(_KEY))
 
 
 def steer(action: SteerAction, pace_s: float | None = None) -> None:
@@ -154,16 +164,11 @@ def start_run(question: str, *, play: bool = True) -> None:
     if not question.strip():
         notify(EmptyPrompt().info)
         return
+    model, device = st.session_state[MODEL], st.session_state[DEVICE]
     try:
-        ticket = client.submit(
-            question,
-            run_settings(),
-            model=st.session_state[MODEL],
-            device=st.session_state[DEVICE],
-            session=session_id(),
-            play=play,
-            pace_s=pace_s(),
-        )
+        if client.model_status(model, device).state in {"absent", "failed"}:
+            client.load_model(model, device)  # the run would bring it too; asked for here, the sidebar shows it coming
+        ticket = client.submit(question, run_settings(), model=model, device=device, session=session_id(), play=play, pace_s=pace_s())
     except EngineError as error:
         notify(error.info)
         return
@@ -248,7 +253,7 @@ def take_terms() -> bool:
 
 def channel_down() -> bool:
     """Whether this browser cannot open the live channel of the current run."""
-    return st.session_state.get(_CHANNEL) == (run_id(), "down")
+    return st.session_state.get(_CHANNEL) in {(run_id(), "down"), (run_id(), "refused")}
 
 
 def set_channel(condition: str | None) -> None:
@@ -256,11 +261,18 @@ def set_channel(condition: str | None) -> None:
         st.session_state[_CHANNEL] = (run_id(), condition)
 
 
-def attention_map(layer: int, head: int | None) -> np.ndarray:
-    """The map of one head (None: mean of all) of the current run, kept until another is asked for. Raises EngineError."""
-    wanted = (run_id(), layer, head)
+def attention_map(view: RunView, layer: int, head: int | None, most: int) -> np.ndarray:
+    """How the last `most` prompt tokens of a run read its prompt: float32 [rows, prompt tokens] of one head (None: mean of all).
+
+    The engine gives the newest rows; those of the answer are cut off here. One map is kept, until another is asked for. Raises EngineError.
+    """
+    prompt, wanted = len(view.tokens), (view.run_id, layer, head)
     kept = st.session_state.get(_MAP)
     if kept is None or kept[0] != wanted:
-        kept = (wanted, resources.engine().attention(str(run_id()), layer, head))
+        written = len(view.steps)
+        rows = min(prompt, most) + written + (0 if view.status in {RunStatus.PAUSED, RunStatus.ENDED} else ROWS_AHEAD)
+        newest = resources.engine().attention(view.run_id, layer, head, rows=rows)
+        answer = newest.shape[1] - prompt  # rows below the prompt's own, one per answer token that has been read
+        kept = (wanted, newest[: len(newest) - answer, :prompt][-most:].copy())
         st.session_state[_MAP] = kept
     return kept[1]

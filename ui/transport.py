@@ -17,11 +17,15 @@ from ui.components.progress import progress
 from ui.state import t
 
 FALLBACK_POLL_S = 1.0
+FALLBACK_HOLD_S = 3.0  # at rest: only to say that somebody is still looking, well within a lease (6 s)
+AT_REST = {RunStatus.PAUSED, RunStatus.ENDED}
 
 
 def bar() -> None:
-    """Draw the bar, pinned to the bottom."""
+    """Draw the bar, pinned to the bottom. Every script run counts as a look at the run: the live channel may not be open yet."""
     view = state.current_view()
+    if view is not None:
+        resources.engine().touch(view.run_id)
     mine = state.may_steer()
     with st.bottom, st.container(key="transport", gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="transport_row"):
@@ -39,9 +43,11 @@ def _buttons(view: RunView | None, mine: bool) -> None:
     n = len(view.generated) if view else 0
     running = view is not None and view.status in {RunStatus.RUNNING, RunStatus.QUEUED}
     ended = view is None or view.status == RunStatus.ENDED
-    at = n - 1 if state.cursor() is None else int(state.cursor() or 0)
-    _button("begin", "skip_previous", to_begin, off=not mine or n == 0 or at <= 0)
-    _button("back", "chevron_left", step_back, off=not mine or n == 0 or at <= 0, shortcut="Left")
+    cursor = state.cursor()
+    at = n - 1 if cursor is None else cursor
+    first = n == 0 or (at <= 0 and not (running and cursor is None))  # while it runs, more has been written than is known here
+    _button("begin", "skip_previous", to_begin, off=not mine or first)
+    _button("back", "chevron_left", step_back, off=not mine or first, shortcut="Left")
     word = t("shell.pause") if running else t("shell.resume") if not ended else t("shell.play")
     st.button(
         word,
@@ -53,7 +59,7 @@ def _buttons(view: RunView | None, mine: bool) -> None:
         help=t("shell.play_help"),
         shortcut="Space",
     )
-    _button("step", "chevron_right", step_on, off=not mine or (ended and n > 0 and at >= n - 1), shortcut="Right")
+    _button("step", "chevron_right", step_on, off=not mine or (view is not None and ended and at >= n - 1), shortcut="Right")
     _button("stop", "stop", stop, off=not mine or ended)
 
 
@@ -158,22 +164,37 @@ def share_link() -> str:
 
 def _progress(view: RunView | None) -> None:
     """The live part of the bar. Where the live channel cannot be opened, a slow fragment feeds it from here."""
-    if not state.channel_down():
+    if view is None or not state.channel_down():
         result = progress(**panels.live(view), known=_known(view), fallback=None, labels=state.labels("progress"), key="progress")
         state.set_channel(result.channel)
-        if not state.channel_down():
-            return
-    moving = view is not None and view.status != RunStatus.ENDED
-    st.fragment(_polled, run_every=FALLBACK_POLL_S if moving else None)(_known(view))
+        if view is not None and state.channel_down():
+            st.rerun()  # one bar, not two
+    elif view.status in AT_REST:
+        _fed(view, _known(view))
+        st.fragment(_hold, run_every=FALLBACK_HOLD_S)(_known(view))
+    else:
+        st.fragment(_polled, run_every=FALLBACK_POLL_S)(_known(view))
 
 
 def _polled(drawn: dict[str, object]) -> None:
+    """While the run moves: its snapshot, again and again."""
+    view = _hold(drawn)
+    if view is not None:
+        _fed(view, drawn)
+
+
+def _hold(drawn: dict[str, object]) -> RunView | None:
+    """Somebody is looking, without a channel. What has moved past the picture asks for a new one."""
     view = state.current_view()
-    if view is None:
-        return
-    resources.engine().touch(view.run_id)
+    if view is not None:
+        resources.engine().touch(view.run_id)
     if _known(view) != drawn:
         st.rerun()
+    return view
+
+
+def _fed(view: RunView, drawn: dict[str, object]) -> None:
+    """The progress, and with it the snapshot that all components of the page draw from."""
     result = progress(**panels.live(view), known=drawn, fallback=snapshot(view), labels=state.labels("progress"), key="progress_polled")
     if result.channel == "open":
         state.set_channel(result.channel)
@@ -183,8 +204,9 @@ def _polled(drawn: dict[str, object]) -> None:
 def _known(view: RunView | None) -> dict[str, object]:
     """What this picture already shows; when the run moves past it, the component asks for one more."""
     if view is None:
-        return {"status": None, "tokens": False, "prefill": False}
-    return {"status": str(view.status), "tokens": bool(view.tokens), "prefill": view.prefill is not None}
+        return {"status": None, "tokens": False, "prefill": False, "generated": None}
+    count = len(view.generated) if view.status in AT_REST else None
+    return {"status": str(view.status), "tokens": bool(view.tokens), "prefill": view.prefill is not None, "generated": count}
 
 
 def snapshot(view: RunView) -> Snapshot:

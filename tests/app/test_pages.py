@@ -5,76 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.trace import RunStatus, RunView, StopReason
+from engine.trace import RunStatus, StopReason
+from tests.app.visit import QUESTION, ROOT, ask, go_to, open_app, view_of, wait_for, words_of
 from ui import i18n, navigation, resources, state
 
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.usefixtures("engine_process")
 PAGES = [spec.key for spec in navigation.PAGES]
-QUESTION = "the cat sat on the mat the cat"
 HOSTILE = "</span><script>alert(1)</script> $5 and $6 _a_ :red[x] **b** `c` ``` :material/home:"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def engine_process(tiny_dir: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The app's own client, on a tiny checkpoint; no engine process stays behind."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENBOOK_MODEL", str(tiny_dir("llama")))
-        patch.setenv("OPENBOOK_HOME", str(tmp_path_factory.mktemp("home")))
-        patch.setenv("OPENBOOK_DEVICE", "cpu")
-        patch.setenv("OPENBOOK_LEASE_S", "120")
-        patch.setenv("OPENBOOK_OFFLINE", "1")
-        client = resources.engine()
-        wait_for(lambda: client.model_status(resources.settings().model, "cpu").state == "ready")
-        yield
-        resources.close()
-
-
-def wait_for(ready: Callable[[], object], timeout_s: float = 60.0) -> None:
-    deadline = time.perf_counter() + timeout_s
-    while not ready():
-        assert time.perf_counter() < deadline, "waited too long"
-        time.sleep(0.02)
-
-
-def open_app(language: str = "en", page: str = "home", **query: str) -> AppTest:
-    app = AppTest.from_file(str(ROOT / "ui" / "shell.py"), default_timeout=30)
-    app.query_params["lang"] = language
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.run()
-    return go_to(app, page) if page != "home" else app
-
-
-def go_to(app: AppTest, page: str) -> AppTest:
-    return app.switch_page(f"../pages/{page}.py").run()
-
-
-def ask(app: AppTest, question: str = QUESTION, max_new_tokens: int = 6) -> RunView:
-    """Ask on the home page and wait for the run's end; gives the run."""
-    app.number_input(key=state.MAX_NEW).set_value(max_new_tokens)
-    app.text_area(key=state.QUESTION).set_value(question)
-    app.button(key="ask_own").click().run()
-    assert not app.exception
-    wait_for(lambda: view_of(app).status == RunStatus.ENDED)
-    app.run()
-    return view_of(app)
-
-
-def view_of(app: AppTest) -> RunView:
-    view = resources.engine().view(app.session_state["run_id"])
-    assert view is not None
-    return view
-
-
-def words_of(app: AppTest) -> str:
-    parts = [*app.markdown, *app.caption, *app.title, *app.text, *app.error, *app.warning, *app.info]
-    return "\n".join(str(part.value) for part in parts)
 
 
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
@@ -100,7 +41,13 @@ def test_page_with_a_run(page: str, language: str) -> None:
     assert app.query_params["run"] == [run.run_id] or app.query_params["run"] == run.run_id
     assert not app.error
     if page in {"prefill", "decode"}:
-        assert i18n.text(language, "shell.formula_agree").split("{")[0].strip() in words_of(app)
+        last = run.prefill if page == "prefill" else run.steps[-1]
+        assert run.model is not None
+        assert last is not None
+        size = 2 * 3 * 2 * 8 * run.model.dtype_bytes * last.kv_tokens
+        product = f"2 × 3 × 2 × 8 × {run.model.dtype_bytes} B × {last.kv_tokens} = {size:,} B"
+        says = i18n.text(language, "shell.formula_agree", formula=product, measured=f"{size:,} B")
+        assert f":material/check: {says}" in words_of(app)
     if page == "prefill":
         assert app.slider(key=state.LAYER).max == 2
         assert app.button(key="head_3")
@@ -244,11 +191,11 @@ def test_hostile_text_is_never_markup(page: str) -> None:
 
 def test_model_that_does_not_exist_is_said() -> None:
     def script() -> None:
-        from ui import inputs, panels, state
+        from ui import model, panels, state
 
         state.begin()
         state.put(state.MODEL, "<b>no such</b>/../model")
-        inputs.load_chosen()
+        model.load_chosen()
         panels.notice()
 
     app = AppTest.from_function(script, default_timeout=30).run()

@@ -9,7 +9,7 @@ import pytest
 
 from engine import errors
 from engine.trace import StopReason
-from ui import i18n, panels
+from ui import failures, i18n, state
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = "</span><script>alert(1)</script> $5 and $6 _a_ :red[x] **b** `c` ``` :material/home:"
@@ -18,9 +18,43 @@ HOSTILE = "</span><script>alert(1)</script> $5 and $6 _a_ :red[x] **b** `c` ``` 
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
 def test_every_failure_and_every_ending_has_words(language: str) -> None:
     codes = {kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.EngineError)}
-    assert codes == set(i18n.table("errors"))
+    words = set(i18n.table("errors"))
+    assert codes <= words
+    terms = {key for key in words if key.startswith(("field_", "detail_", "reason_"))}
+    assert words - codes - terms == {"hash_mismatch_long", "invalid_setting_system_prompt"}
     assert {str(reason) for reason in StopReason} == set(i18n.table("stops"))
     assert all(i18n.text(language, f"errors.{code}") for code in codes)
+
+
+CHINESE = [
+    (errors.OutOfRange(field="layer", value=40, count=30), "没有编号 40 的层"),
+    (errors.InvalidSetting(field="temperature", value="-1", allowed="0 … 2"), "设置项 温度 不能是"),
+    (errors.InvalidSetting(field="system_prompt", value="text", allowed="null"), "没有系统提示的位置"),
+    (errors.AttentionUnavailable(reason="unrecorded"), "没有留下记录"),
+    (errors.EngineUnavailable(detail="timeout"), "等了太久没有回音"),
+    (errors.OutOfMemory(detail="KV cache: 3145728 B needed, 1048576 B allowed"), "KV 缓存需要 3.00 MiB，只允许 1.00 MiB"),
+    (errors.DiskFull(path="/x", needed_bytes=3 << 30, free_bytes=1 << 20), "需要 3.00 GiB，只剩 1.00 MiB"),
+    (errors.HashMismatch(file="m.gguf", expected="a" * 64, found="more than 93000000 bytes"), "比应有的长"),
+    (errors.HashMismatch(file="m.gguf", expected="a" * 64, found="b" * 64), "指纹是 ` bbbb"),
+    (errors.StorageFailed(path="/x", detail="[Errno 30] Read-only file system"), "` [Errno 30] Read-only file system `"),
+    (errors.NotFinite(), "没法再抽词元"),
+    (errors.Unwatched(), "没人在看"),
+    (errors.UnsupportedConfig(field="head_dim", value="0"), "字段 ` head_dim `"),
+]
+
+
+@pytest.mark.parametrize(("failure", "words"), CHINESE, ids=lambda value: getattr(value, "code", ""))
+def test_chinese_sentences_hold_chinese_words(monkeypatch: pytest.MonkeyPatch, failure: errors.EngineError, words: str) -> None:
+    monkeypatch.setattr(state, "language", lambda: "zh")
+    monkeypatch.setattr(state, "may_steer", lambda: True)
+    assert words in failures.explain(failure.info)
+
+
+def test_only_the_owner_is_told_where_things_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = errors.DiskFull(path="/home/teacher/cache", needed_bytes=1, free_bytes=0).info
+    for mine, place in ((True, "` /home/teacher/cache `"), (False, "` cache `")):
+        monkeypatch.setattr(state, "may_steer", lambda mine=mine: mine)
+        assert place in failures.explain(full)
 
 
 def test_missing_text_raises() -> None:
@@ -41,7 +75,7 @@ def test_every_text_that_is_asked_for_exists() -> None:
 
 def test_untrusted_words_stay_inside_their_code_span() -> None:
     for nasty in ("a`b", "``` x ```", "`", HOSTILE, "", "line\nline"):
-        span = panels.code_span(nasty)
+        span = failures.code_span(nasty)
         fence = span[: len(span) - len(span.lstrip("`"))]
         assert span.endswith(fence)
         assert fence not in span[len(fence) : -len(fence)] or not nasty

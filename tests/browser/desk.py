@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import time
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Locator, Page
 
+from engine.generate.detokenize import answer_text
+from engine.trace import Token
 from tests.browser.driver import settle
 from ui import i18n
 
@@ -24,6 +27,10 @@ READ_RUN = """() => {
           ids: store.prefill ? [store.prefill.first.id, ...store.steps.map(s => s.token.id)] : [],
           at_s: store.prefill ? [store.prefill.at_s, ...store.steps.map(s => s.at_s)] : [],
           pictures: store.pictures};
+}"""
+READ_ANSWER = """() => {
+  const store = window.__openbook.runs[new URLSearchParams(location.search).get('run')];
+  return [store.prefill.first, ...store.steps.map(step => step.token)].map(token => [token.raw, token.special]);
 }"""
 
 
@@ -86,6 +93,11 @@ class Desk:
 
     def run(self) -> dict[str, Any] | None:
         return self.page.evaluate(READ_RUN)
+
+    def answer_in_store(self) -> str:
+        """The answer as the page's store has it: the bytes of all tokens that are not special, as text."""
+        tokens = self.page.evaluate(READ_ANSWER)
+        return answer_text(Token(0, base64.b64decode(raw), "", "generated", 0, special) for raw, special in tokens)
 
     def run_id(self) -> str:
         return parse_qs(urlsplit(self.page.url).query)["run"][0]

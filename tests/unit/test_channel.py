@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+import tomllib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,3 +124,8 @@ def test_a_browser_that_hangs_up_is_no_failure(monkeypatch: pytest.MonkeyPatch, 
     with browser.open("C" * 22) as socket:
         assert socket.receive_text() == "{}"
     assert not [record for record in caplog.records if record.name == "ui.channel"]
+
+
+def test_only_this_computer_is_served_unless_somebody_says_otherwise() -> None:
+    config = tomllib.loads((Path(__file__).resolve().parents[2] / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
+    assert config["server"]["address"] == "127.0.0.1"

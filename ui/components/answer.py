@@ -15,6 +15,7 @@ LABELS = (
     "answer_end_out_of_memory",
     "answer_end_stopped",
     "answer_end_timeout",
+    "answer_end_unwatched",
     "answer_name",
     "answer_none",
     "answer_pending",

@@ -1,4 +1,4 @@
-"""The ten most likely next tokens of the step at the cursor, as bars. Knows its labels; the picture is drawn in the browser."""
+"""The most likely next tokens of the step at the cursor and the drawn one, as bars. Knows its labels; drawn in the browser."""
 
 from __future__ import annotations
 

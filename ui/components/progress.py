@@ -17,10 +17,12 @@ LABELS = (
     "progress_cursor",
     "progress_down",
     "progress_ended",
+    "progress_gone",
     "progress_name",
     "progress_none",
     "progress_paused",
     "progress_queued",
+    "progress_refused",
     "progress_running",
 )
 
@@ -31,12 +33,12 @@ _render = register("progress")
 class ProgressResult:
     """What the browser reported.
 
-    `moved`: set in the one rerun after status, tokens or prefill differ from `known`. `channel`: None until it first fails, then "down",
-    and "open" once it works again.
+    `moved`: set in the one rerun after the run differs from `known`. `channel`: None until it first fails, then "down", and "open" once it
+    works again; "gone" (nobody knows the run) and "refused" (this page may not listen) are for good.
     """
 
     moved: Mapping[str, Any] | None
-    channel: Literal["open", "down"] | None
+    channel: Literal["open", "down", "gone", "refused"] | None
 
 
 def progress(
@@ -50,7 +52,8 @@ def progress(
     fallback: Snapshot | Mapping[str, Any] | None = None,
     on_moved: Callable[[], None] = lambda: None,
 ) -> ProgressResult:
-    """Mount it. `known`: what this script run shows, as {"status": str | None, "tokens": bool, "prefill": bool}.
+    """Mount it. `known`: what this script run shows, as {"status": str | None, "tokens": bool, "prefill": bool, "generated": int | None}
+    (`generated` only while the run is paused or has ended).
 
     `fallback`: a snapshot of the run, used by all components of the page while the channel is down (polling).
     """

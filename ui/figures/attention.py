@@ -19,31 +19,29 @@ MOST_TICKS = 72
 HOVER = (("query", "customdata[0]"), ("key", "customdata[1]"), ("weight", "z:.3f"))
 
 
-def window(count: int, most: int = MOST_TOKENS) -> range:
-    """Which positions are drawn: all, or the last `most` of them (the caller says what is hidden)."""
-    return range(max(count - most, 0), count)
+def window(weights: np.ndarray, most: int = MOST_TOKENS) -> range:
+    """Which positions are drawn, as queries and as keys: those of the newest rows, `most` at most (the caller says what is hidden)."""
+    return range(weights.shape[1] - min(len(weights), most), weights.shape[1])
 
 
 def hidden_share(weights: np.ndarray, span: range) -> float:
-    """Share of the drawn rows' attention that falls on keys outside the drawn columns, 0 … 1. `weights`: [queries, keys]."""
-    rows = weights[span.start : span.stop]
+    """Share of the drawn rows' attention that falls on keys outside the drawn columns, 0 … 1. `weights`: [newest queries, keys]."""
+    rows = weights[-len(span) :]
     total = float(rows.sum())
     return float(rows[:, : span.start].sum()) / total if total else 0.0
 
 
-def attention_map(
-    weights: np.ndarray, tokens: Sequence[Token], palette: Palette, words: Mapping[str, str], *, span: range | None = None
-) -> go.Figure:
-    """Heatmap of float32 [queries, keys] over `tokens` (one per key, in order).
+def attention_map(weights: np.ndarray, tokens: Sequence[Token], palette: Palette, words: Mapping[str, str]) -> go.Figure:
+    """Heatmap of float32 [newest queries, keys] over `tokens` (one per key, in order); the last row is the last token's.
 
     Positions are numbers with tick texts, so that equal tokens never merge; the triangle above the diagonal stays blank.
     `words`: query, key, weight (axis titles and hover). Raises ValueError where the counts differ.
     """
     if weights.shape[1] != len(tokens):
         raise ValueError(f"attention covers {weights.shape[1]} positions but {len(tokens)} tokens were given")
-    span = window(len(tokens)) if span is None else span
+    span = window(weights)
     labels = [label(tokens[position]) for position in span]
-    drawn = weights[span.start : span.stop, span.start : span.stop].astype(np.float32)
+    drawn = weights[-len(span) :, span.start :].astype(np.float32)
     cells = np.where(np.tri(*drawn.shape) > 0, drawn, np.nan)
     trace = go.Heatmap(
         z=cells,

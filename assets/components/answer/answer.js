@@ -4,6 +4,7 @@ const ENDS = {
   eos: "answer_end_eos", length: "answer_end_length", context_full: "answer_end_context_full", stopped: "answer_end_stopped",
   timeout: "answer_end_timeout", out_of_memory: "answer_end_out_of_memory", error: "answer_end_error",
 };
+const UNWATCHED = "unwatched"; // the error code of a run that ended because nobody looked
 
 /** Whole text at once, bytes that can never be text as hex. */
 function writeBytes(box, bytes) {
@@ -89,7 +90,8 @@ function createAnswer(view) {
     if (store.status === null) return labels.answer_none;
     if (store.status !== "ended") return "";
     if (shown < store.generated) return "";
-    return fill(labels[ENDS[store.stop_reason] ?? "answer_end_error"], { n: grouped(store.generated) });
+    if (store.error?.code === UNWATCHED) return labels.answer_end_unwatched;
+    return labels[ENDS[store.stop_reason] ?? "answer_end_error"];
   };
 
   const draw = (now) => {
@@ -112,5 +114,5 @@ function createAnswer(view) {
 }
 
 export default function answer(component) {
-  return live.mount(component, createAnswer);
+  return live.mount("answer", component, createAnswer);
 }

@@ -21,6 +21,13 @@ function writeSpecial(row, group, data, labels) {
   if (!data.show_special) row.lastChild.append(element("i", "note", labels.bytes_view_dropped));
 }
 
+/** A group that is not text throughout: its whole characters, and one U+FFFD for each stretch of bytes that is none, as in the finished text. */
+function brokenNodes(group, labels) {
+  const { pieces, rest } = scan(group.bytes);
+  if (rest.length) pieces.push({ bytes: rest });
+  return [...pieces.map((piece) => (piece.bytes ? "\ufffd" : visible(piece.text))), element("i", "note", labels.bytes_view_broken)];
+}
+
 /** Write what a group's rows come to: text, a wait, or bytes that are no text. */
 function writeGroup(rows, group, data, labels, waiting) {
   if (group.special) {
@@ -35,7 +42,7 @@ function writeGroup(rows, group, data, labels, waiting) {
     out.classList.toggle("part", !waiting && !last);
     if (waiting) setText(out, last ? labels.bytes_view_waiting : "…");
     else if (!last) setText(out, "↓");
-    else if (group.text === null) setText(out, labels.bytes_view_broken);
+    else if (group.text === null) out.replaceChildren(...brokenNodes(group, labels));
     else out.replaceChildren(rows.length > 1 && !/^[\p{C}\p{Z}]*$/u.test(group.text) ? group.text.trim() : visible(group.text));
   });
 }
@@ -118,5 +125,5 @@ function createBytesView(view) {
 }
 
 export default function bytesView(component) {
-  return live.mount(component, createBytesView);
+  return live.mount("bytes_view", component, createBytesView);
 }

@@ -1,6 +1,7 @@
-// The ten most likely tokens of the step at the cursor: the model's own probability and, when sampling, the share drawn from.
+// The ten most likely tokens of the step at the cursor, and the drawn one where it is none of them: the model's own probability and,
+// when sampling, the share drawn from.
 
-const ROWS = 10;
+const ROWS = 11;
 
 function buildRow() {
   const row = element("div", "row");
@@ -17,7 +18,7 @@ function buildRow() {
 
 function drawRow(parts, candidate, picked, sampling, labels) {
   const { row, mark, word, model, drawn, modelShare, drawnShare } = parts;
-  row.hidden = !candidate;
+  row.classList.toggle("vacant", !candidate);
   if (!candidate) return;
   row.classList.toggle("picked", picked);
   setText(mark, picked ? "▶" : "");
@@ -82,5 +83,5 @@ function createCandidates(view) {
 }
 
 export default function candidates(component) {
-  return live.mount(component, createCandidates);
+  return live.mount("candidates", component, createCandidates);
 }

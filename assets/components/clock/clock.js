@@ -171,5 +171,5 @@ function createClock(view) {
 }
 
 export default function clock(component) {
-  return live.mount(component, createClock);
+  return live.mount("clock", component, createClock);
 }

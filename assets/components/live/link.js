@@ -1,10 +1,11 @@
 // The connection of one run: one WebSocket that opens, reads and tries again.
-// Knows when a channel counts as open or down; knows nothing of what the messages mean, apart from snapshots coming first.
+// Knows when a channel counts as open, down or closed for good; knows nothing of what the messages mean, apart from snapshots coming first.
 
 const TRIES_MAX = 3;
-const FIRST_FRAME_MS = 8000;
+const FIRST_FRAME_MS = 1500; // three silent openings and the waits between them must end within a run's lease (6 s)
 const SETTLED_MS = 5000; // a connection that lasted so long clears the count of failures
-const RETRY_MS = [0, 300, 900, 5000, 10_000];
+const RETRY_MS = [0, 100, 300, 5000, 10_000];
+const FINAL = { 4403: "refused", 4404: "gone" }; // the server's own word, as ui/channel.py closes: asking again changes nothing
 
 class Link {
   constructor(store, path, wake) {
@@ -16,7 +17,7 @@ class Link {
     this.openedAt = 0;
     const socket = new WebSocket(`${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}${this.path}`);
     socket.onmessage = (event) => this.receive(JSON.parse(event.data));
-    socket.onclose = () => this.closed();
+    socket.onclose = (event) => this.closed(event.code);
     this.socket = socket;
     this.timer = setTimeout(() => socket.close(), FIRST_FRAME_MS);
   }
@@ -35,8 +36,12 @@ class Link {
   }
 
   /** A failure is an opening that brought no message; after three in a row the channel is down, and tried again ever more slowly. */
-  closed() {
+  closed(code) {
     clearTimeout(this.timer);
+    if (code in FINAL) {
+      this.report(FINAL[code]);
+      return;
+    }
     const settled = this.openedAt && performance.now() - this.openedAt > SETTLED_MS;
     this.failures = settled ? 1 : this.failures + 1;
     if (!this.openedAt && this.failures >= TRIES_MAX) this.report("down");

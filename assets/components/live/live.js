@@ -1,15 +1,15 @@
 // Who draws when: one store per run and one drawing turn per frame, shared by all components of the page on `window.__openbook`.
 // Knows mounted components and frames; knows no message and no picture.
 
-const LIVE_VERSION = 1;
+const LIVE_VERSION = 2;
 const GRACE_MS = 1000; // a page change keeps its connection
 const KEPT_STORES = 3;
 const SIGHT_MARGIN = "120px"; // what will be scrolled in next is drawn already
 
-/** Log when each token's picture was drawn: once each, for the benchmark. */
-function logPictures(store, began) {
+/** Log when each token's picture was drawn and by which components: once each, for the benchmark. */
+function logPictures(store, began, drawn) {
   const now = performance.now();
-  for (let index = store.pictures.length; index < store.generated; index += 1) store.pictures.push({ index, t: now, cost_ms: now - began });
+  for (let index = store.pictures.length; index < store.generated; index += 1) store.pictures.push({ index, t: now, cost_ms: now - began, drawn });
 }
 
 /** Draw one view if anything that it shows has changed. While a run plays, what is off the screen waits: it draws when it is scrolled in. */
@@ -31,8 +31,8 @@ function drawTurn(hub) {
   for (const store of [hub.idle, ...Object.values(hub.runs)]) {
     const began = performance.now();
     advance(store);
-    const drawn = [...store.views].filter(drawSafely);
-    if (drawn.length) logPictures(store, began);
+    const drawn = [...store.views].filter(drawSafely).map((view) => view.name);
+    if (drawn.length) logPictures(store, began, drawn);
     if (store.queue.length) hub.wake();
   }
 }
@@ -73,9 +73,9 @@ function leaveRun(hub, view) {
 }
 
 /** A component's own side: its root, its part (what it draws with) and what it has drawn so far. */
-function buildView(hub, host, create) {
+function buildView(hub, host, name, create) {
   const root = host.querySelector(".ob");
-  const view = { root, store: null, data: {}, theme: {}, full: true, shown: -1, epoch: -1, revision: -1, total: -1, width: 0, settings: "", onScreen: true };
+  const view = { name, root, store: null, data: {}, theme: {}, full: true, shown: -1, epoch: -1, revision: -1, total: -1, width: 0, settings: "", onScreen: true };
   view.redraw = () => {
     view.full = true;
     hub.wake();
@@ -97,14 +97,14 @@ function buildView(hub, host, create) {
 }
 
 /** Bring a component to the page, or up to date. Safe to call any number of times; returns its farewell. */
-function mountView(hub, component, create) {
+function mountView(hub, name, component, create) {
   const host = component.parentElement;
   let view = hub.views.get(host);
   if (view && !host.contains(view.root)) {
     closeView(hub, host, view);
     view = null;
   }
-  if (!view) hub.views.set(host, (view = buildView(hub, host, create)));
+  if (!view) hub.views.set(host, (view = buildView(hub, host, name, create)));
   const { cursor, known, fallback, ...rest } = component.data;
   const theme = readTheme(view.root);
   const settings = JSON.stringify(rest);
@@ -129,7 +129,7 @@ function createLive() {
   hub.wake = () => {
     hub.frame ||= requestAnimationFrame(() => drawTurn(hub));
   };
-  hub.mount = (component, create) => mountView(hub, component, create);
+  hub.mount = (name, component, create) => mountView(hub, name, component, create);
   document.addEventListener("visibilitychange", () => {
     for (const store of Object.values(hub.runs)) store.late = true;
     hub.wake();

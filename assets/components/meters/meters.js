@@ -18,10 +18,14 @@ function formulaBytes(data, tokens) {
   return data.windows.reduce((sum, window) => sum + Math.min(tokens, window ?? tokens), 0) * data.layer_token_bytes;
 }
 
-/** Nearest-rank percentiles of the first `count` intervals. */
+/** Percentiles of the first `count` intervals by linear interpolation, as engine/measure/latency.py has them. */
 function percentiles(values, count, shares) {
   const sorted = Float64Array.from(values.slice(0, count)).sort();
-  return shares.map((share) => sorted[Math.min(Math.ceil(share * count), count) - 1]);
+  return shares.map((share) => {
+    const at = share * (count - 1);
+    const below = Math.floor(at);
+    return sorted[below] + (at - below) * (sorted[Math.min(below + 1, count - 1)] - sorted[below]);
+  });
 }
 
 function drawTtft(meter, prefill, labels) {
@@ -149,5 +153,5 @@ function createMeters(view) {
 }
 
 export default function meters(component) {
-  return live.mount(component, createMeters);
+  return live.mount("meters", component, createMeters);
 }

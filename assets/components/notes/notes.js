@@ -224,5 +224,5 @@ function createNotes(view) {
 }
 
 export default function notes(component) {
-  return live.mount(component, createNotes);
+  return live.mount("notes", component, createNotes);
 }

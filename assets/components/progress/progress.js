@@ -1,19 +1,21 @@
 // The live part of the transport bar: how much is read and written, and word to Python when the run has moved on.
 
 const STATES = { queued: "progress_queued", running: "progress_running", paused: "progress_paused", ended: "progress_ended" };
+const CHANNELS = { down: "progress_down", gone: "progress_gone", refused: "progress_refused" };
 const SETTLE_MS = 120; // tokens, status and prefill that come together cause one rerun
 const REPEATS_MAX = 3;
 
-/** What Python has to know about a run, as `data.known` says it. */
+/** What Python has to know about a run, as `data.known` says it: its tokens are counted only while it rests. */
 function standing(store) {
-  return { status: store.status, tokens: store.tokens.length > 0, prefill: store.prefill !== null };
+  const rests = store.status === "paused" || store.status === "ended";
+  return { status: store.status, tokens: store.tokens.length > 0, prefill: store.prefill !== null, generated: rests ? store.generated : null };
 }
 
 function same(left, right) {
-  return Boolean(right) && left.status === right.status && left.tokens === right.tokens && left.prefill === right.prefill;
+  return Boolean(right) && Object.keys(left).every((name) => left[name] === right[name]);
 }
 
-/** Tells Python once that the run has moved, and whether the channel is down. */
+/** Tells Python once that the run has moved, and whether the channel is down or closed for good. */
 class Messenger {
   constructor(view) {
     Object.assign(this, { view, timer: 0, sent: "", repeats: 0, channel: "open" });
@@ -64,7 +66,7 @@ function createProgress(view) {
   };
   const stateText = (store, labels) => {
     const words = labels[STATES[store.status] ?? "progress_none"];
-    return store.channel === "down" ? `${words} · ${labels.progress_down}` : words;
+    return store.channel in CHANNELS ? `${words} · ${labels[CHANNELS[store.channel]]}` : words;
   };
 
   const draw = ({ store, full, labels, cursor }) => {
@@ -92,5 +94,5 @@ function createProgress(view) {
 }
 
 export default function progress(component) {
-  return live.mount(component, createProgress);
+  return live.mount("progress", component, createProgress);
 }

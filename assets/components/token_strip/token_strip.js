@@ -151,5 +151,5 @@ function createTokenStrip(view) {
 }
 
 export default function tokenStrip(component) {
-  return live.mount(component, createTokenStrip);
+  return live.mount("token_strip", component, createTokenStrip);
 }
