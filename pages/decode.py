@@ -19,6 +19,7 @@ if view is None:
     st.stop()
 run = panels.live(view)
 panels.little_room(view)
+found: numbers.Evidence | None = "measured" if view.prefill else None  # nothing to vouch for yet
 
 # 1 · the answer grows
 with panels.card("answer"):
@@ -29,15 +30,15 @@ with panels.card("answer"):
 # 2 · the notes, and what may come next
 left, right = st.columns([3, 2])
 with left, panels.card("notes", stretch=True):
-    panels.card_title(t("decode.notes"), "measured", t("decode.notes_note"))
+    panels.card_title(t("decode.notes"), found, t("decode.notes_note"))
     notes(**run, **numbers.notes_formula(view), labels=state.labels("notes"), key="decode_notes")
 with right, panels.card("next", stretch=True):
-    panels.card_title(t("decode.next"), "measured", t("decode.next_note"))
+    panels.card_title(t("decode.next"), found, t("decode.next_note"))
     candidates(**run, labels=state.labels("candidates"), key="decode_candidates")
 
 # 3 · the clock
 with panels.card("meters"):
-    panels.card_title(t("decode.meters"), "measured")
+    panels.card_title(t("decode.meters"), found)
     meters(**run, **numbers.notes_formula(view), labels=state.labels("meters"), key="decode_meters")
     clock(**run, labels=state.labels("clock"), key="decode_clock")
 with panels.card("strip"):

@@ -19,18 +19,17 @@ with st.container(gap=None, key="head"):
 # 2 · the paper: question in blue, answer in red, the notes beside it
 with panels.card("paper"):
     times = t("home.times", ttft=numbers.milliseconds(summary.ttft_s), tpot=numbers.milliseconds(summary.tpot_s)) if summary else ""
-    panels.card_title(t("home.paper"), "measured" if summary else None, times)
-    if view is None:
-        st.text(t("home.example_1"))
-        st.caption(t("home.press_play"))
-    else:
-        sheet, draft = st.columns([5, 4])
-        with sheet:
-            if not view.tokens:
-                st.text(view.prompt)
-            answer(**panels.live(view), labels=state.labels("answer"), key="home_answer")
-        with draft:
-            notes(**panels.live(view), **numbers.notes_formula(view), labels=state.labels("notes"), key="home_notes")
+    with st.container(key="paper_title"):
+        panels.card_title(t("home.paper"), "measured" if summary else None, times)
+    # Both pictures stand here from the start, at their full height: a question that begins moves nothing below.
+    sheet, draft = st.columns([5, 4])
+    asked = view.prompt if view else state.get(state.QUESTION) or t("home.example_1")
+    words = state.labels("answer") | {"answer_none": t("home.press_play")}
+    with sheet:
+        answer(**panels.live(view), question=asked, labels=words, key="home_answer")
+    with draft:
+        notes(**panels.live(view), **numbers.notes_formula(view), labels=state.labels("notes"), key="home_notes")
+    st.caption(t("home.tiny"))
 if view is not None:
     panels.little_room(view)
     panels.ending(view, told=True)
@@ -65,4 +64,4 @@ panels.predict(
     ("same" if 0.8 < writing_s / max(reading_s, 1e-9) < 1.25 else "write" if writing_s > reading_s else "read") if ended else None,
     t("home.check", read=numbers.milliseconds(reading_s), write=numbers.milliseconds(writing_s)),
 )
-panels.how("home", ("engine/run.py", "Run.decode"))
+panels.how("home", ("engine/generate/stepper.py", "Stepper.advance"), ("engine/run.py", "Run.decode"))

@@ -29,6 +29,7 @@ left, right = st.columns([3, 2])
 with right, panels.card("heads"):
     panels.card_title(t("prefill.head"), None, t("prefill.head_note", group=view.model.shape.group_size))
     layer, head = inputs.layer_and_head(view.model.shape)
+    st.caption(t("prefill.gloss"))
 with left, panels.card("map", stretch=True):
     name = t("prefill.mean") if head is None else t("prefill.head_n", head=head)
     panels.card_title(t("prefill.map"), "measured", t("prefill.map_note", layer=layer, head=name))
@@ -47,19 +48,28 @@ with left, panels.card("map", stretch=True):
         if span.start:
             share = f"{attention.hidden_share(weights, span):.0%}"
             st.caption(t("prefill.hidden", hidden=span.start, shown=len(span), share=share))
+        across, down = attention.label_steps(span, min(len(weights), len(span)))
+        if across > 1 or down > 1:
+            st.caption(t("prefill.thinned", columns=across, rows=down))
 with right:
     with panels.card("first"):
         panels.card_title(t("prefill.first"), "measured", t("prefill.first_note"))
         candidates(**panels.live(view) | {"cursor": 0}, labels=state.labels("candidates"), key="prefill_candidates")
     st.caption(t("prefill.reading"))
 
-# 3 · the first-token wait, to scale
+# 3 · predict, then check
+done = view.prefill
+parts = {"queue": done.queue_s, "tokenize": done.template_s + done.tokenize_s, "pass": done.prefill_s, "sample": done.sample_s}
+longest = max(parts, key=parts.__getitem__)
+check = t("prefill.check", **{name: numbers.milliseconds(value) for name, value in parts.items()})
+panels.predict("prefill", tuple(parts), longest, check)
+
+# 4 · the first-token wait, to scale
 with panels.card("clock"):
     panels.card_title(t("prefill.clock"), "measured", t("prefill.clock_note"))
     clock(**panels.live(view), labels=state.labels("clock"), key="prefill_clock")
 
-# 4 · the numbers
-done = view.prefill
+# 5 · the numbers
 each_s = done.prefill_s / done.prompt_tokens
 panels.figures(
     [
@@ -72,10 +82,5 @@ panels.figures(
 )
 panels.formula_check(view.model, done.kv_tokens, done.kv_bytes)
 
-# 5 · predict, then check
-parts = {"queue": done.queue_s, "tokenize": done.template_s + done.tokenize_s, "pass": done.prefill_s, "sample": done.sample_s}
-longest = max(parts, key=parts.__getitem__)
-check = t("prefill.check", **{name: numbers.milliseconds(value) for name, value in parts.items()})
-panels.predict("prefill", tuple(parts), longest, check)
 panels.how("prefill", ("engine/generate/prefill.py", "read_prompt"), ("engine/kv/sizes.py", "kv_bytes"))
 panels.go_on("decode")

@@ -11,7 +11,7 @@ from typing import Any
 import streamlit as st
 
 from engine.model.shape import ModelShape
-from ui import i18n, model, panels, state
+from ui import choice, i18n, model, panels, state
 from ui.state import t
 
 EXAMPLES = ("example_1", "example_2", "example_3", "example_4")
@@ -40,14 +40,8 @@ def answer() -> None:
         _sampling()
         _chat_template()
         device = state.get(state.DEVICE)
-        st.selectbox(
-            t("shell.device"),
-            DEVICES if device in DEVICES else (*DEVICES, device),
-            format_func=partial(_device_name, t("shell.device_auto")),
-            key=state.DEVICE,
-            on_change=model.load_chosen,
-            persist_state="session",
-        )
+        options = DEVICES if device in DEVICES else (*DEVICES, device)
+        choice.select(state.DEVICE, t("shell.device"), options, partial(_device_name, t("shell.device_auto")), model.load_chosen)
 
 
 def _sampling() -> None:

@@ -40,7 +40,6 @@ def pages() -> dict[str, st.Page]:
             icon=spec.icon,
             url_path=spec.key,
             default=spec is PAGES[0],
-            help=state.t(f"shell.about_{spec.key}"),
         )
         for spec in PAGES
     }
@@ -49,7 +48,7 @@ def pages() -> dict[str, st.Page]:
 def menu(known: dict[str, st.Page]) -> None:
     """The grouped links of the sidebar. Each carries the run, so that it may be opened in another tab."""
     for group, specs in groupby(PAGES, key=lambda spec: spec.group):
-        with st.container(gap="xxsmall", key=f"menu_{group}"):
+        with st.container(gap="xsmall", key=f"menu_{group}"):
             st.caption(state.t(f"shell.group_{group}"))
             for spec in specs:
                 st.page_link(known[spec.key], icon=spec.icon, width="stretch", query_params=state.url_params())

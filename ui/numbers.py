@@ -14,6 +14,7 @@ from engine.measure.latency import LatencySummary, summarize
 from engine.trace import ModelInfo, RunView
 from ui.state import t
 
+NOTHING = "—"  # there is no such number for this run
 Evidence = Literal["measured", "computed", "illustrative"]
 
 
@@ -30,7 +31,7 @@ class Figure:
 def milliseconds(seconds: float | None) -> str:
     """0.0873 → "87 ms"; None → "—" (there is no such number for this run)."""
     if seconds is None:
-        return "—"
+        return NOTHING
     value = seconds * 1e3
     if value >= 1_000:
         return f"{seconds:,.2f} s"
@@ -79,9 +80,9 @@ def answer_text(view: RunView, *, special: bool = False) -> str:
     return detokenize.answer_text(view.generated, skip_special=not special)
 
 
-def notes_formula(view: RunView) -> dict[str, Any]:
+def notes_formula(view: RunView | None) -> dict[str, Any]:
     """What the browser needs to multiply the formula out itself: tokens that each layer can hold at rest, bytes per layer and token."""
-    if view.model is None:
+    if view is None or view.model is None:
         return {}
     windows = [None if window is None else window - 1 for window in view.model.shape.layer_windows]
     return {"windows": windows, "layer_token_bytes": sizes.layer_token_width(view.model.shape) * view.model.dtype_bytes}

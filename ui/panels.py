@@ -53,7 +53,8 @@ def figures(items: Sequence[Figure]) -> None:
         for number, item in enumerate(items):
             with st.container(border=True, key=f"card_figure_{number}", height="stretch", gap="xxsmall"):
                 st.metric(item.label, item.value, help=item.help)
-                st.markdown(badge(item.evidence))
+                if item.value != numbers.NOTHING:
+                    st.markdown(badge(item.evidence))
 
 
 def card_title(text: str, evidence: Evidence | None = None, note: str = "") -> None:

@@ -80,9 +80,12 @@ def _take_settings(view: RunView) -> None:
 
 
 def url_params(with_key: bool = True) -> dict[str, str]:
-    """What belongs into a link of this session: language, run and (for the owner's own pages) the steering key."""
+    """What belongs into a link: the run; for this session's own pages also its language and its steering key.
+
+    Without the key it is a link for others, whose browsers choose the language.
+    """
     run, key = st.session_state.get(_RUN), st.session_state.get(_KEY)
-    params = {"lang": language()}
+    params = {"lang": language()} if with_key else {}
     if run:
         params["run"] = run
     if run and key and with_key:

@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.serve.protocol import Snapshot
 from engine.trace import RunStatus, RunView
-from ui import panels, resources, state
+from ui import choice, panels, resources, state
 from ui.components.progress import progress
 from ui.state import t
 
@@ -130,17 +130,8 @@ def stop() -> None:
 
 
 def _speed(mine: bool) -> None:
-    st.selectbox(
-        t("shell.speed"),
-        list(state.SPEEDS),
-        format_func=state.names("shell.speed_"),
-        key=state.SPEED,
-        on_change=change_speed,
-        disabled=not mine,
-        label_visibility="collapsed",
-        width=132,
-        persist_state="session",
-    )
+    look = {"disabled": not mine, "label_visibility": "collapsed", "width": 132}
+    choice.select(state.SPEED, t("shell.speed"), list(state.SPEEDS), state.names("shell.speed_"), change_speed, **look)
 
 
 def change_speed() -> None:

@@ -36,12 +36,12 @@ def test_a_run_that_has_left_the_store_counts_as_none(language: str) -> None:
 def test_reload_restores_pace_and_device() -> None:
     owner = open_app()
     owner.session_state[state.DEVICE] = "auto"
-    owner.selectbox(key=state.SPEED).set_value("half").run()
+    owner.selectbox(key="speed_en").set_value("half").run()
     run = ask(owner, max_new_tokens=3)
     assert (run.pace_s, run.device) == (0.1, "auto")
     again = open_app(run=run.run_id, key=owner.session_state["run_key"])
-    assert again.selectbox(key=state.SPEED).value == "half"
-    assert again.selectbox(key=state.DEVICE).value == "auto"
+    assert again.selectbox(key="speed_en").value == "half"
+    assert again.selectbox(key="device_en").value == "auto"
 
 
 @pytest.mark.parametrize("language", i18n.LANGUAGES)

@@ -67,7 +67,8 @@ def test_long_prompts_are_cut_and_the_hidden_share_is_right() -> None:
     weights, tokens = causal(600), tokens_of(*["ab"] * 600)
     figure = draw(weights, tokens)
     assert list(figure.data[0].x) == list(range(600 - attention.MOST_TOKENS, 600))
-    assert len(figure.layout.xaxis.ticktext) <= attention.MOST_TICKS
+    for axis, most in ((figure.layout.xaxis, attention.TICKS_ACROSS), (figure.layout.yaxis, attention.TICKS_DOWN)):
+        assert most / 2 < len(axis.ticktext) == len(axis.tickvals) <= most
     assert len(figure.to_json()) < 2 * 1024**2
     shown = weights[344:, 344:].sum() / weights[344:].sum()
     assert attention.hidden_share(weights, range(344, 600)) == pytest.approx(1 - shown, abs=1e-6)

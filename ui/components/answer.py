@@ -32,6 +32,10 @@ def answer(
     key: str,
     labels: Mapping[str, str],
     cursor: int | None = None,
+    question: str | None = None,
 ) -> None:
-    """Mount it. `cursor` k shows the state after generated token k; None follows the run."""
-    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels))
+    """Mount it. `cursor` k shows the state after generated token k; None follows the run.
+
+    `question`: what stands on the paper until the run's own tokens are known.
+    """
+    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels, question=question or ""))

@@ -15,6 +15,7 @@ LABELS = (
     *SHARED_LABELS,
     "progress_counts",
     "progress_cursor",
+    "progress_cut",
     "progress_down",
     "progress_ended",
     "progress_gone",
@@ -22,6 +23,7 @@ LABELS = (
     "progress_none",
     "progress_paused",
     "progress_queued",
+    "progress_read",
     "progress_refused",
     "progress_running",
 )

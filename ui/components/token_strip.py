@@ -10,7 +10,7 @@ import msgspec
 from engine.trace import Token
 from ui.components.mount import SHARED_LABELS, live_data, register
 
-LABELS = (*SHARED_LABELS, "token_strip_name", "token_strip_none")
+LABELS = (*SHARED_LABELS, "token_strip_hint", "token_strip_name", "token_strip_none")
 
 _render = register("token_strip")
 

@@ -15,13 +15,19 @@ from engine.trace import Token
 from ui.theme import MONO, Palette, template
 
 MOST_TOKENS = 256  # beyond it a cell is smaller than a pixel, and hover texts alone would weigh megabytes
-MOST_TICKS = 72
+TICKS_ACROSS = 18  # labels that fit side by side on a narrow screen
+TICKS_DOWN = 44  # labels that fit below each other at the greatest height
 HOVER = (("query", "customdata[0]"), ("key", "customdata[1]"), ("weight", "z:.3f"))
 
 
 def window(weights: np.ndarray, most: int = MOST_TOKENS) -> range:
     """Which positions are drawn, as queries and as keys: those of the newest rows, `most` at most (the caller says what is hidden)."""
     return range(weights.shape[1] - min(len(weights), most), weights.shape[1])
+
+
+def label_steps(span: range, rows: int) -> tuple[int, int]:
+    """Every how many columns, and rows, one is named: as many as fit without touching each other."""
+    return max(1, -(-len(span) // TICKS_ACROSS)), max(1, -(-rows // TICKS_DOWN))
 
 
 def hidden_share(weights: np.ndarray, span: range) -> float:
@@ -90,17 +96,15 @@ def _hover(labels: Sequence[str], span: range, rows: int) -> list[list[tuple[str
 
 
 def _layout(labels: Sequence[str], span: range, rows: int, palette: Palette, words: Mapping[str, str]) -> go.Layout:
-    every = max(1, -(-len(labels) // MOST_TICKS))
+    across, down = label_steps(span, rows)
     ticks = {
         "tickmode": "array",
         "type": "linear",
         "showgrid": False,
         "tickfont": {"family": MONO, "size": 12 if len(labels) <= 32 else 10},
     }
-    places, names = list(span)[::every], list(labels)[::every]
-    kept = len(range(0, rows, every))
-    x = ticks | {"tickvals": places, "ticktext": names, "title": {"text": words["key"], "standoff": 6}}
-    y = ticks | {"tickvals": places[:kept], "ticktext": names[:kept], "title": {"text": words["query"], "standoff": 6}}
+    x = ticks | {"tickvals": list(span)[::across], "ticktext": list(labels)[::across], "title": {"text": words["key"], "standoff": 6}}
+    y = ticks | {"tickvals": list(span)[:rows:down], "ticktext": list(labels)[:rows:down], "title": {"text": words["query"], "standoff": 6}}
     return go.Layout(
         template=template(palette),
         xaxis=x | {"side": "top", "tickangle": -90, "automargin": True, "ticks": ""},

@@ -82,7 +82,11 @@ function createAnswer(view) {
   const sheet = new Sheet(text);
   let drawn = 0;
 
-  const ask = (store) => {
+  const ask = (store, before) => {
+    if (!store.tokens.length) {
+      question.textContent = before;
+      return;
+    }
     const asked = store.tokens.filter((token) => token.kind === "prompt");
     writeBytes(question, asked.reduce((bytes, token) => joinBytes(bytes, bytesOf(token)), NO_BYTES));
   };
@@ -99,7 +103,7 @@ function createAnswer(view) {
     if (full) {
       sheet.clear();
       drawn = 0;
-      ask(store);
+      ask(store, now.data.question);
       question.title = labels.answer_question;
       text.setAttribute("aria-label", labels.answer_name);
     }

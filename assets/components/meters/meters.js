@@ -14,6 +14,12 @@ function heading(meter, words, labels) {
   meter.querySelector("h4").replaceChildren(element("span", "", words), element("span", "ob-tag ob-measured", labels.live_measured));
 }
 
+/** A value, and its evidence tag only where there is a value. */
+function setValue(meter, text) {
+  setText(meter.querySelector(".value"), text);
+  meter.querySelector(".ob-tag").hidden = text === NOTHING;
+}
+
 function formulaBytes(data, tokens) {
   return data.windows.reduce((sum, window) => sum + Math.min(tokens, window ?? tokens), 0) * data.layer_token_bytes;
 }
@@ -32,7 +38,7 @@ function drawTtft(meter, prefill, labels) {
   const split = meter.querySelector(".split");
   const more = meter.querySelector(".more");
   const total = prefill ? PARTS.reduce((sum, part) => sum + prefill[`${part}_s`], 0) : 0;
-  setText(meter.querySelector(".value"), prefill ? secondsText(total, labels) : NOTHING);
+  setValue(meter, prefill ? secondsText(total, labels) : NOTHING);
   split.replaceChildren();
   more.replaceChildren();
   if (!prefill) return;
@@ -91,7 +97,7 @@ function tpotText(store, steps, tpot, labels) {
 }
 
 function drawSpeed(meter, store, shown, tpot, labels) {
-  setText(meter.querySelector(".value"), tpot ? fill(labels.meters_rate, { n: (1 / tpot).toFixed(1) }) : NOTHING);
+  setValue(meter, tpot ? fill(labels.meters_rate, { n: (1 / tpot).toFixed(1) }) : NOTHING);
   const { prefill } = store;
   const whole = prefill ? PARTS.reduce((sum, part) => sum + prefill[`${part}_s`], 0) + store.itlSum[shown - 1] : 0;
   const overall = whole ? fill(labels.meters_rate, { n: (shown / whole).toFixed(1) }) : NOTHING;
@@ -102,7 +108,7 @@ function drawNotes(meter, now, step) {
   const { labels, data, store } = now;
   const check = meter.querySelector(".check");
   const shape = store.model?.shape;
-  setText(meter.querySelector(".value"), step ? bytesText(step.kv_bytes) : NOTHING);
+  setValue(meter, step ? bytesText(step.kv_bytes) : NOTHING);
   check.className = "check";
   if (!step || !data.windows) {
     setText(check, "");
@@ -142,7 +148,7 @@ function createMeters(view) {
     if (prefillDrawn !== prefill) drawTtft(ttft, (prefillDrawn = prefill), labels);
     const steps = Math.max(shown - 1, 0);
     const tpot = steps ? store.itlSum[steps] / steps : 0;
-    setText(tpotMeter.querySelector(".value"), steps ? secondsText(tpot, labels) : NOTHING);
+    setValue(tpotMeter, steps ? secondsText(tpot, labels) : NOTHING);
     const settled = full || steps < PERCENTILES_FROM || steps % PERCENTILES_EVERY === 0 || store.status !== "running";
     if (settled) setText(tpotMeter.querySelector(".more"), tpotText(store, steps, tpot, labels));
     spark.draw(store, steps, theme, sparkWidth, full);

@@ -11,9 +11,9 @@ const SCROLL_EVERY = 16;
 /** Cell sizes for a width: all columns to come if they fit at 4 px, else as large as what is written allows, else scrolling. */
 function layOut(width, layers, written, total) {
   const room = Math.max(width - GUTTER, 60);
-  let cell = Math.min(Math.floor(room / total), CELL_MAX);
-  if (cell < 4) cell = [4, 3].find((size) => written + 4 <= Math.floor(room / size)) ?? CELL_MIN;
-  const fitting = Math.floor(room / cell);
+  let cell = Math.min(room / total, CELL_MAX); // columns begin at whole pixels (Grid.left), so that their mean width may be any
+  if (cell < 4) cell = Math.max(cell, [4, 3].find((size) => written + 4 <= Math.floor(room / size)) ?? CELL_MIN);
+  const fitting = Math.floor(room / cell + 1e-6);
   const columns = Math.min(fitting > written + 3 ? fitting : Math.ceil(written * 1.25) + 64, total, Math.floor(WIDEST / cell));
   const row = Math.min(Math.max(Math.floor(TALL / layers), 3), CELL_MAX);
   return { cell, row, columns, layers, gap: cell > 3 ? 1 : 0, rowGap: row > 3 ? 1 : 0.5, scrolls: columns > fitting };
@@ -28,7 +28,7 @@ class Grid {
   start(layout, windows, theme, first) {
     Object.assign(this, { layout, windows, theme, first });
     const { cell, row, columns, layers } = layout;
-    this.pen = sizedContext(this.canvas, columns * cell, layers * row);
+    this.pen = sizedContext(this.canvas, Math.round(columns * cell), layers * row);
     this.spans = this.layerSpans();
   }
 
@@ -43,10 +43,16 @@ class Grid {
     return spans;
   }
 
+  /** Where the column of a position begins, in whole CSS pixels. */
+  left(position) {
+    return Math.round((position - this.first) * this.layout.cell);
+  }
+
   column(position, kind, newest, tokens) {
-    const { cell, row, layers, gap } = this.layout;
-    const x = (position - this.first) * cell;
+    const { row, layers, gap } = this.layout;
+    const x = this.left(position);
     if (x < 0) return;
+    const cell = this.left(position + 1) - x;
     this.pen.clearRect(x, 0, cell, layers * row);
     for (const [from, to, window] of this.spans) {
       this.pen.globalAlpha = window !== null && position < tokens - window ? FADED : 1;
@@ -62,16 +68,16 @@ class Grid {
       for (let position = from; position < to; position += 1) this.column(position, kind, false, tokens);
       return;
     }
-    const x = (from - this.first) * layout.cell;
+    const [x, end] = [this.left(from), this.left(to)];
     for (const [top, bottom, window] of this.spans) {
       const edge = window === null ? from : Math.min(Math.max(tokens - window, from), to);
-      const split = (edge - from) * layout.cell;
+      const split = this.left(edge) - x;
       pen.globalAlpha = FADED;
       if (edge > from) this.cells(x, top, bottom, split - layout.gap, kind, false);
       pen.globalAlpha = 1;
-      if (edge < to) this.cells(x + split, top, bottom, (to - edge) * layout.cell - layout.gap, kind, false);
+      if (edge < to) this.cells(x + split, top, bottom, end - x - split - layout.gap, kind, false);
     }
-    if (layout.gap) for (let at = from + 1; at < to; at += 1) pen.clearRect((at - this.first) * layout.cell - 1, 0, 1, layout.layers * layout.row);
+    if (layout.gap) for (let at = from + 1; at < to; at += 1) pen.clearRect(this.left(at) - 1, 0, 1, layout.layers * layout.row);
   }
 
   cells(x, from, to, wide, kind, newest) {
@@ -99,8 +105,9 @@ class Grid {
     pen.lineWidth = 1;
     pen.setLineDash([2, 2]);
     for (let position = from; position < to; position += 1) {
-      const x = (position - this.first) * cell;
-      if (cell > 5 && row > 5) for (let layer = 0; layer < layers; layer += 1) pen.strokeRect(x + 0.5, layer * row + 0.5, cell - gap - 1, row - 2);
+      const x = this.left(position);
+      const wide = this.left(position + 1) - x - gap - 1;
+      if (cell > 5 && row > 5) for (let layer = 0; layer < layers; layer += 1) pen.strokeRect(x + 0.5, layer * row + 0.5, wide, row - 2);
       else if (cell > 3 || position % 2 === 0) pen.strokeRect(x + 0.5, 0.5, 0, layers * row - 1);
     }
     pen.setLineDash([]);
@@ -113,9 +120,10 @@ function drawLayerTicks(canvas, layout, theme) {
   const every = roundStep(layers, Math.floor((layers * row) / 18));
   pen.font = `${Math.max(10, Math.round(theme.size * 0.66))}px ${theme.mono}`;
   pen.fillStyle = theme.muted;
-  pen.textBaseline = "top";
+  pen.textBaseline = "middle";
   pen.textAlign = "right";
-  for (let layer = 0; layer < layers; layer += Math.max(every, 1)) pen.fillText(String(layer), GUTTER - 8, layer * row - 1);
+  const lowest = Math.ceil(theme.size * 0.4); // the first label would be cut by the picture's upper edge
+  for (let layer = 0; layer < layers; layer += Math.max(every, 1)) pen.fillText(String(layer), GUTTER - 8, Math.max((layer + 0.5) * row, lowest));
 }
 
 /** The formula with this run's numbers, as "54 × 23,040 B" or, where layers have windows, a sum over the kinds of layers. */
@@ -192,8 +200,8 @@ function createNotes(view) {
   const say = ({ store, data, labels, shown }, step) => {
     const windows = windowsOf({ store, data });
     setText(tag, labels.live_measured);
-    count.hidden = !step;
-    picture.hidden = legend.hidden = !store.model;
+    view.root.classList.toggle("uncounted", !step);
+    view.root.classList.toggle("blank", !store.model);
     const columns = step ? step.kv_tokens : 0;
     const factors = factorsOf(store.model);
     const words = fill(labels.notes_size, { layers: windows.length, tokens: grouped(columns), formula: factors });

@@ -51,7 +51,7 @@ class Messenger {
 function createProgress(view) {
   const find = (selector) => view.root.querySelector(selector);
   const [track, read, written, border, cursorMark] = [".track", ".read", ".written", ".border", ".cursor"].map(find);
-  const [counts, state] = [".counts", ".state"].map(find);
+  const [line, counts, state] = [".line", ".counts", ".state"].map(find);
   const messenger = new Messenger(view);
   let scale = "";
 
@@ -64,8 +64,14 @@ function createProgress(view) {
     border.hidden = !prompt;
     track.setAttribute("aria-valuemax", prompt + limit);
   };
-  const stateText = (store, labels) => {
-    const words = labels[STATES[store.status] ?? "progress_none"];
+  /** The state in words; a run that rests at its beginning also says what its next step does. */
+  const standingText = (store, labels) => {
+    if (store.status === "paused" && store.generated === 1) return labels.progress_read;
+    if (store.status === "paused" && !store.prefill && store.tokens.length) return labels.progress_cut;
+    return labels[STATES[store.status] ?? "progress_none"];
+  };
+  const stateText = (store, labels, back) => {
+    const words = back || standingText(store, labels);
     return store.channel in CHANNELS ? `${words} · ${labels[CHANNELS[store.channel]]}` : words;
   };
 
@@ -81,8 +87,11 @@ function createProgress(view) {
     const looking = cursor !== null && done > cursor + 1;
     cursorMark.hidden = !looking;
     if (looking) cursorMark.style.left = `${(100 * (prompt + cursor + 1)) / Math.max(prompt + limit, 1)}%`;
-    setText(counts, looking ? `${text} · ${fill(labels.progress_cursor, { n: grouped(cursor + 1) })}` : text);
-    setText(state, stateText(store, labels));
+    const back = looking ? fill(labels.progress_cursor, { n: grouped(cursor + 1) }) : "";
+    view.root.classList.toggle("troubled", store.channel in CHANNELS);
+    setText(counts, text);
+    setText(state, stateText(store, labels, back));
+    setAttribute(line, "title", `${text} · ${state.textContent}`);
     if (store.status !== "running" || full) { // said at pauses, not at every step
       setAttribute(track, "aria-valuenow", prompt + done);
       setAttribute(track, "aria-valuetext", text);

@@ -95,7 +95,7 @@ function createTokenStrip(view) {
   let drawn = 0;
   let newest = null;
 
-  const show = (chip) => setText(detail, chip ? chip.title.replaceAll("\n", "↵") : "");
+  const show = (chip) => setText(detail, chip ? chip.title.replaceAll("\n", "↵") : chips.all.length ? view.data.labels.token_strip_hint : "");
   box.onpointerover = (event) => show(event.target.closest(".chip"));
   box.onpointerleave = () => show(null);
   box.onclick = (event) => focusChip(event.target.closest(".chip"));
@@ -140,7 +140,10 @@ function createTokenStrip(view) {
     const start = data.tokens ?? store.tokens;
     const count = start.length + (data.show === "all" && !data.tokens ? shown : 0);
     for (; drawn < count; drawn += 1) chips.push(drawn < start.length ? start[drawn] : generatedToken(store, drawn - start.length), labels);
-    if (full && chips.all.length) chips.all[0].tabIndex = 0;
+    if (full && chips.all.length) {
+      chips.all[0].tabIndex = 0;
+      setText(detail, labels.token_strip_hint);
+    }
     empty.hidden = count > 0;
     const writing = data.show === "all" && count > start.length && (store.status !== "ended" || data.cursor !== null);
     markNewest(writing ? chips.all.at(-1) : null);
