@@ -61,19 +61,26 @@ class RunSettings:
     kv_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        _check("max_new_tokens", self.max_new_tokens, 1, 1_048_576)
+        _check_whole("max_new_tokens", self.max_new_tokens, 1, 1_048_576)
         _check("temperature", self.temperature, 0.0, 1_000.0)
-        _check("top_k", self.top_k, 0, 10_000_000)
+        _check_whole("top_k", self.top_k, 0, 10_000_000)
         _check("top_p", self.top_p, 0.0, 1.0)
-        _check("seed", self.seed, 0, 2**63 - 1)
+        _check_whole("seed", self.seed, 0, 2**63 - 1)
         if self.time_limit_s is not None:
             _check("time_limit_s", self.time_limit_s, 0.0, 86_400.0)
         if self.kv_limit_bytes is not None:
-            _check("kv_limit_bytes", self.kv_limit_bytes, 0, 2**63 - 1)
+            _check_whole("kv_limit_bytes", self.kv_limit_bytes, 0, 2**63 - 1)
+
+
+def _check_whole(name: str, value: int, low: int, high: int) -> None:
+    if not isinstance(value, int):
+        raise InvalidSetting(field=name, value=str(value), allowed=f"{low} … {high}")
+    _check(name, value, low, high)
 
 
 def _check(name: str, value: float, low: float, high: float) -> None:
-    if not math.isfinite(value) or not low <= value <= high:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not low <= value <= high:
         raise InvalidSetting(field=name, value=str(value), allowed=f"{low} … {high}")
 
 

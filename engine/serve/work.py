@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import ErrorInfo, RunFreed
 from engine.serve.protocol import Message, Prefilled, Stepped, Submit, Tokenized
-from engine.trace import DecodeStep, StopReason, Token
+from engine.trace import DecodeStep, StopReason, Token, room_left
 
 if TYPE_CHECKING:
     from engine.model.loader import LoadedModel
@@ -43,7 +43,8 @@ class RunWork:
         run_id, model = self._command.run_id, self._model()
         run = self._run = Run(model, self._command.prompt, self._command.settings, submitted_at=self._submitted_at)
         run.note_pause(self._early_pause_s)
-        yield Tokenized(run_id, model.info, run.tokens)
+        if room_left(model.info, len(run.tokens)):  # a prompt that is about to be refused may be huge: nobody needs its tokens
+            yield Tokenized(run_id, model.info, run.tokens)
         prefill, steps = run.prefill(), run.decode()
         _close_if_complete(run, steps, prefill.first, 1)
         yield Prefilled(run_id, prefill)

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.trace import RunStatus, StopReason
 from tests.app.visit import QUESTION, ROOT, ask, go_to, open_app, view_of, wait_for, words_of
-from ui import i18n, navigation, resources, state
+from ui import i18n, navigation, numbers, panels, resources, state
 
 pytestmark = pytest.mark.usefixtures("engine_process")
 PAGES = [spec.key for spec in navigation.PAGES]
@@ -146,6 +146,19 @@ def test_share_link_has_no_key() -> None:
     link = next(code.value for code in app.code if "run=" in code.value)
     assert run.run_id in link
     assert app.session_state["run_key"] not in link
+    assert "lang=" not in link, "the reader's browser decides"
+    assert app.query_params["lang"] == ["en"] or app.query_params["lang"] == "en"
+
+
+def test_a_number_that_is_not_there_has_no_evidence() -> None:
+    app = open_app()
+    app.button(key="step").click().run()
+    wait_for(lambda: view_of(app).tokens)
+    go_to(app, "tokenize")
+    assert [metric.value for metric in app.metric].count(numbers.NOTHING) == 1, "how long it took is told with the reading"
+    evidence = [text.value for text in app.markdown if text.value in {panels.badge("measured"), panels.badge("computed")}]
+    assert len(evidence) == len(app.metric) - 1
+    app.button(key="stop").click().run()
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.serve.client import EngineClient, Ticket
@@ -76,7 +75,7 @@ def test_a_crash_costs_the_run_and_little_time(client: EngineClient) -> None:
     until(going, 60.0)
     pid = client.status().pid
     assert pid is not None
-    os.kill(pid, signal.SIGKILL)
+    psutil.Process(pid).kill()
     view = wait(client, ticket)
     assert view.error is not None
     assert view.error.code == "engine_lost"

@@ -134,6 +134,18 @@ def test_a_failure_of_the_text_is_told(exam: Exam) -> None:
     assert error.code == "empty_prompt"
 
 
+def test_a_prompt_that_is_refused_for_its_length_is_not_kept(exam: Exam) -> None:
+    """The tiny model's context is 1,024 tokens: the error says both numbers, and none of the tokens stay in the app."""
+    ticket = exam.client.submit("\U00013000" * 2000, RunSettings(), model=exam.model, device="cpu", session="s")
+    until(lambda: exam.ended(ticket))
+    view = exam.view(ticket)
+    assert view.error is not None
+    assert view.error.code == "prompt_too_long"
+    assert view.error.params["context"] == 1024
+    assert int(view.error.params["tokens"]) >= 2000
+    assert view.tokens == ()
+
+
 def test_at_most_two_models_are_held_and_the_oldest_makes_room(exam: Exam, tiny_dir: Callable[..., Path]) -> None:
     others = [str(tiny_dir(kind)) for kind in ("gpt2", "qwen3")]
     few = RunSettings(max_new_tokens=2, ignore_eos=True)

@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import InvalidSetting
 from engine.settings import Settings
+from engine.trace import RunSettings
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
@@ -35,3 +36,21 @@ def test_a_switch_that_keeps_something_out_is_not_guessed() -> None:
     with pytest.raises(InvalidSetting) as caught:
         Settings.from_env({"OPENBOOK_ANY_MODEL": "nope"})
     assert caught.value.params["field"] == "OPENBOOK_ANY_MODEL"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("max_new_tokens", 1.5),
+        ("max_new_tokens", True),
+        ("top_k", 2.5),
+        ("seed", "1"),
+        ("temperature", "1"),
+        ("temperature", True),
+        ("top_p", None),
+    ],
+)
+def test_a_run_setting_of_the_wrong_type_is_named(field: str, value: object) -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        RunSettings(**{field: value})
+    assert caught.value.params["field"] == field
