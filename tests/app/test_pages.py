@@ -156,7 +156,7 @@ def test_a_number_that_is_not_there_has_no_evidence() -> None:
     wait_for(lambda: view_of(app).tokens)
     go_to(app, "tokenize")
     assert [metric.value for metric in app.metric].count(numbers.NOTHING) == 1, "how long it took is told with the reading"
-    evidence = [text.value for text in app.markdown if text.value in {panels.badge("measured"), panels.badge("computed")}]
+    evidence = [text.value for text in app.main.markdown if text.value in {panels.badge("measured"), panels.badge("computed")}]
     assert len(evidence) == len(app.metric) - 1
     app.button(key="stop").click().run()
 
