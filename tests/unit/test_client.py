@@ -85,8 +85,8 @@ def test_what_cannot_be_sent_is_refused_at_the_border(client: EngineClient, post
             submit(client, pace_s=pace_s)
     with pytest.raises(LoneSurrogate):
         client.load_model("\ud800")
-    with pytest.raises(TypeError):
-        client.submit("ab", RunSettings(seed=np.int64(3)), model="m", session="s")
+    with pytest.raises(InvalidSetting):
+        RunSettings(seed=np.int64(3))
     with pytest.raises(TypeError):
         client.attention(submit(client)[0], np.int64(1), None)
     assert [type(message) for message in posted] == [Submit]
