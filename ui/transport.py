@@ -186,7 +186,7 @@ def _hold(drawn: dict[str, object]) -> RunView | None:
 
 def _fed(view: RunView, drawn: dict[str, object]) -> None:
     """The progress, and with it the snapshot that all components of the page draw from."""
-    result = progress(**panels.live(view), known=drawn, fallback=snapshot(view), labels=state.labels("progress"), key="progress_polled")
+    result = progress(**panels.live(view), known=drawn, fallback=Snapshot.of(view), labels=state.labels("progress"), key="progress_polled")
     if result.channel == "open":
         state.set_channel(result.channel)
         st.rerun()
@@ -198,9 +198,3 @@ def _known(view: RunView | None) -> dict[str, object]:
         return {"status": None, "tokens": False, "prefill": False, "generated": None}
     count = len(view.generated) if view.status in AT_REST else None
     return {"status": str(view.status), "tokens": bool(view.tokens), "prefill": view.prefill is not None, "generated": count}
-
-
-def snapshot(view: RunView) -> Snapshot:
-    """The run as the channel's first frame would give it."""
-    parts = (view.tokens, view.prefill, view.steps, view.stop_reason, view.error)
-    return Snapshot(view.run_id, view.status, view.model, *parts, view.settings.max_new_tokens)

@@ -179,7 +179,7 @@ class Book:
             entry, behind = self._entries.get(watcher.run_id), watcher.behind
             frames = watcher.take()
             view = entry.snapshot() if entry is not None and behind else None
-        return frames if view is None else [_snapshot_frame(view)]
+        return frames if view is None else [codec.dump(Snapshot.of(view)).decode()]
 
     def close(self) -> None:
         """Nothing more will come: watchers are let go."""
@@ -203,18 +203,3 @@ class Book:
                 for watcher in entry.watchers:
                     watcher.over = True
                 wake(entry.watchers)
-
-
-def _snapshot_frame(view: RunView) -> str:
-    snapshot = Snapshot(
-        run_id=view.run_id,
-        status=view.status,
-        model=view.model,
-        tokens=view.tokens,
-        prefill=view.prefill,
-        steps=view.steps,
-        stop_reason=view.stop_reason,
-        error=view.error,
-        max_new_tokens=view.settings.max_new_tokens,
-    )
-    return codec.dump(snapshot).decode()

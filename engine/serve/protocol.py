@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from engine.errors import ErrorInfo
-from engine.trace import DecodeStep, LoadStage, ModelInfo, PrefillTrace, RunSettings, RunStatus, StopReason, Token
+from engine.trace import DecodeStep, LoadStage, ModelInfo, PrefillTrace, RunSettings, RunStatus, RunView, StopReason, Token
 
 SteerAction = Literal["play", "pause", "step", "stop", "cancel"]
 
@@ -198,6 +198,12 @@ class Snapshot(Message, frozen=True, tag="snapshot"):
     stop_reason: StopReason | None
     error: ErrorInfo | None
     max_new_tokens: int
+
+    @classmethod
+    def of(cls, view: RunView) -> Snapshot:
+        """A run as the browser needs it."""
+        same = {name: getattr(view, name) for name in cls.__struct_fields__ if name != "max_new_tokens"}
+        return cls(**same, max_new_tokens=view.settings.max_new_tokens)
 
 
 class Addressed(msgspec.Struct, frozen=True):
