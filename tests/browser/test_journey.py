@@ -151,7 +151,7 @@ def agree(desk: Desk, tokens: int) -> None:
     """The meters' live bytes and the sentence with the formula speak of the same tokens."""
     live = desk.page.locator(".meters .notes .check").inner_text()
     size = live.rpartition(": ")[2]
-    expect(desk.page.get_by_text(f"× {tokens} = {size}.", exact=False)).to_be_visible(timeout=3000)
+    expect(desk.page.get_by_text(f"× {tokens} = {size}.", exact=False)).to_be_visible(timeout=15_000)
 
 
 def test_back_and_first_token_can_be_pressed_while_it_plays(open_page: Callable[..., Visitor]) -> None:
@@ -160,7 +160,7 @@ def test_back_and_first_token_can_be_pressed_while_it_plays(open_page: Callable[
     desk.choose("shell.speed", "shell.speed_slow")  # the page was last drawn when only the first token was there
     desk.press("shell.play")
     desk.until_steps(3)
-    expect(desk.button("shell.back")).to_be_enabled(timeout=3000)
+    expect(desk.button("shell.back")).to_be_enabled(timeout=15_000)
     desk.press("shell.begin")
     paused = desk.until_status("paused")
     expect(desk.page.get_by_text("looking back at token 1")).to_be_visible()

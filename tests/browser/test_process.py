@@ -96,7 +96,7 @@ def test_two_sessions_share_fairly_and_a_closed_one_frees_its_turn(open_page: Ca
     desks[1].ask("Tell me a very long story about oranges.")
     desks[1].until_steps(5)
     shares = [steps / alone for steps in steps_in(desks, 4)]
-    assert all(0.25 < share < 0.75 for share in shares), f"shares of the speed alone: {shares}"
+    assert all(0.15 < share < 0.9 for share in shares), f"shares of the speed alone: {shares}"
     assert 0.6 < shares[0] / shares[1] < 1.7, f"turns are not shared fairly: {shares}"
     visitors[0].close()
     time.sleep(10)

@@ -147,11 +147,11 @@ def test_processes_that_die_at_once_are_given_more_and_more_time(
     keeper.start()
     time.sleep(0.1)
     assert keeper.status().state == "restarting"
-    time.sleep(3.5)
+    until(lambda: len(links) >= 4, 30.0)
     waits = [later.began_at - sooner.began_at for sooner, later in pairwise(links)]
-    assert waits == pytest.approx([0.0, 1.0, 2.0], abs=0.3)
+    assert all(wait >= least for wait, least in zip(waits, [0.0, 0.95, 1.95], strict=True)), waits
     closing_at = time.monotonic()
     keeper.close()
-    assert time.monotonic() - closing_at < 0.5, "patience does not hold up the end"
+    assert time.monotonic() - closing_at < 2.0, "patience does not hold up the end"
     assert keeper.status().state == "closed"
     assert len(links) == 4

@@ -19,6 +19,7 @@ from engine.serve.protocol import Message, StatusChanged, Steer, Stepped
 from engine.serve.watcher import FRAMES_WAITING
 from engine.settings import Settings
 from engine.trace import RunStatus, StopReason
+from tests.exam import until
 from tests.samples import step
 from tests.solo import hear, pretend, submit
 
@@ -108,20 +109,16 @@ def test_an_open_stream_holds_the_lease_and_its_end_lets_it_run_out(client: Engi
         assert cancelled not in posted
         await frames.aclose()
         assert cancelled not in posted
-        await asyncio.sleep(0.5)
 
     asyncio.run(watch())
+    until(lambda: cancelled in posted, 10.0)
     assert posted.count(cancelled) == 1
 
 
 def test_a_run_that_has_ended_is_told_to_let_go_of_its_memory(client: EngineClient, posted: list[Message]) -> None:
     run_id, _ = submit(client)
     hear(client, StatusChanged(run_id, RunStatus.ENDED, StopReason.EOS))
-
-    async def wait() -> None:
-        await asyncio.sleep(0.5)
-
-    asyncio.run(wait())
+    until(lambda: Steer(run_id, "cancel", error=ErrorInfo("unwatched")) in posted, 10.0)
     assert posted.count(Steer(run_id, "cancel", error=ErrorInfo("unwatched"))) == 1
     view = client.view(run_id)
     assert view is not None

@@ -182,7 +182,7 @@ def test_model_without_a_template() -> None:
     assert default_system_prompt(tokenizer) == ""
     with pytest.raises(NoChatTemplate):
         encode(tokenizer, Vocabulary(tokenizer), "hi", RunSettings())
-    assert encode(tokenizer, Vocabulary(tokenizer), "hi", RAW).template_s < 0.01
+    assert min(encode(tokenizer, Vocabulary(tokenizer), "hi", RAW).template_s for _ in range(5)) < 0.001, "nothing is rendered"
 
 
 @pytest.mark.parametrize("system", ["{{ raise_exception('no system') }}", ""], ids=["refuses", "ignores"])
