@@ -61,6 +61,30 @@ class PromptTooLong(EngineError):
     code = "prompt_too_long"
 
 
+class FileTooLarge(EngineError):
+    """A file with a question is larger than may be. Params: size, limit (bytes)."""
+
+    code = "file_too_large"
+
+
+class FileEmpty(EngineError):
+    """A file with a question has no visible character."""
+
+    code = "file_empty"
+
+
+class FileNotText(EngineError):
+    """A file with a question cannot be read as text. Params: position (of the first byte that is none), byte (in hex), encoding."""
+
+    code = "file_not_text"
+
+
+class FileBinary(EngineError):
+    """A file with a question holds a NUL character, which no text has. Params: position (byte)."""
+
+    code = "file_binary"
+
+
 class InvalidSetting(EngineError):
     """Params: field, value (as text), allowed (as text)."""
 
@@ -167,6 +191,12 @@ class AttentionUnavailable(EngineError):
     """No true map can be drawn. Params: reason (off | softcap | sinks | not_causal | position | unrecorded)."""
 
     code = "attention_unavailable"
+
+
+class LensUnavailable(EngineError):
+    """No true guesses can be read off this model's layers. Params: reason (off | layers | head | norm | disagrees)."""
+
+    code = "lens_unavailable"
 
 
 class OutOfRange(EngineError):

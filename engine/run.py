@@ -12,11 +12,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import torch
 
-from engine.errors import AttentionUnavailable, EngineError, ErrorInfo, OutOfMemory, OutOfRange, RemoteError, RunFreed
+from engine.errors import EngineError, ErrorInfo, LensUnavailable, OutOfMemory, OutOfRange, RemoteError, RunFreed
+from engine.findings import LensRow, TextCut
 from engine.generate.decode import Standing, reason_to_stop, write_next
-from engine.generate.prefill import check_fits, check_limit, read_prompt
+from engine.generate.lens import lens_rows
+from engine.generate.looks import Looks
+from engine.generate.merges import cut
+from engine.generate.prefill import check_limit, read_prompt
 from engine.generate.stepper import Stepper
 from engine.generate.tokens import Encoded, encode
 from engine.kv.cache import check_range
@@ -68,13 +71,13 @@ class Run:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The prompt's tokens, template included. Encodes on first use; raises EmptyPrompt, LoneSurrogate, NoChatTemplate."""
+        """The prompt's tokens, template included. Encodes on first use; raises what engine.generate.tokens.encode raises."""
         return self._encoding().tokens
 
     def prefill(self) -> PrefillTrace:
         """Read the whole prompt and pick the first id; a second call gives the same trace again.
 
-        Raises what `tokens` raises, PromptTooLong, OutOfMemory, or the model's own failure; the run has then ended with that error.
+        Raises what `tokens` raises, OutOfMemory, or the model's own failure; the run has then ended with that error.
         """
         if self._prefill is None:
             self._check_alive()
@@ -100,26 +103,33 @@ class Run:
         """Of the time before the next turn, so much was the reader's own pause: it is counted apart from waiting."""
         self._pauses_s += max(seconds, 0.0)
 
-    def attention(self, layer: int, head: int | None = None, rows: int | None = None) -> np.ndarray:
-        """float32 [queries, keys] of one head, or the mean over heads (None): one row per token read so far (prompt + answer − 1).
+    def attention(self, layer: int | None, head: int | None = None, rows: int | None = None, until: int | None = None) -> np.ndarray:
+        """float32 [queries, keys] of one head, or the mean over heads (None), or over layers (None): one row per token read so far
+        (prompt + answer − 1). Rows sum to 1; above the diagonal all is exactly 0. A look that fails does not end the run.
 
-        `rows`: only the newest so many queries (None: all; more than there are: all), the same numbers as in the whole map, at the
-        cost of these rows alone. Rows sum to 1; above the diagonal all is exactly 0. Raises AttentionUnavailable, OutOfRange, RunFreed.
+        `until`: as if only so many tokens had been read; `rows`: only the newest so many queries of these (None, or too many: all).
+        Every row is number by number that of the whole map. Raises AttentionUnavailable, OutOfRange, RunFreed, OutOfMemory.
         """
-        shape = self.model.shape
-        check_range("layer", layer, shape.num_hidden_layers)
-        if head is not None:
-            check_range("head", head, shape.num_attention_heads)
-        if self.model.info.attention_reason is not None or not self.settings.capture_attention:
-            raise AttentionUnavailable(reason=self.model.info.attention_reason or "off")
-        stepper = self._live_stepper()
-        if stepper.recorder is None or not stepper.cache.tokens():
-            raise OutOfRange(field="position", value=0, count=0)
-        if rows is not None and rows < 1:
-            raise OutOfRange(field="rows", value=rows, count=stepper.cache.tokens())
-        with torch.inference_mode():
-            keys = stepper.cache.keys(layer) if stepper.recorder.window(layer) is None else None
-            return stepper.recorder.attention(layer, head, keys, rows).cpu().numpy()
+        return self._looks().attention(layer, head, rows, until)
+
+    def links(self, query: int, key: int) -> np.ndarray:
+        """float32 [layers, heads]: the weight with which the token at position `query` reads the one at `key`, head by head.
+
+        Raises AttentionUnavailable, OutOfRange (a key after its query, too), RunFreed, OutOfMemory.
+        """
+        return self._looks().links(query, key)
+
+    def lens(self, count: int = 5) -> tuple[LensRow, ...]:
+        """The first token as each layer would guess it, `count` candidates each. Raises LensUnavailable, OutOfRange, RunFreed."""
+        check_range("count", count - 1, self.model.shape.vocab_size)
+        hidden = self._live_stepper().last_hidden
+        if hidden is None or self.model.info.lens_reason is not None:
+            raise LensUnavailable(reason=self.model.info.lens_reason or "off")
+        return lens_rows(self.model, hidden, self.prefill().first.id, count)
+
+    def cut(self, text: str) -> TextCut:
+        """`text` cut by this run's tokenizer, without template, and the merges of short texts. Raises LoneSurrogate."""
+        return cut(self.model.tokenizer, self.model.vocabulary, text)
 
     def cell(self, layer: int, position: int) -> np.ndarray:
         """Key and value of one token in one layer, float32 [2, kv_heads, head_dim]. Raises OutOfRange, RunFreed."""
@@ -152,8 +162,8 @@ class Run:
 
     def _encoding(self) -> Encoded:
         if self._encoded is None:
-            model = self.model
-            self._encoded = self._recording_failure(lambda: encode(model.tokenizer, model.vocabulary, self.prompt, self.settings))
+            model, most = self.model, self.model.info.context_length
+            self._encoded = self._recording_failure(lambda: encode(model.tokenizer, model.vocabulary, self.prompt, self.settings, most))
         return self._encoded
 
     def _read(self) -> PrefillTrace:
@@ -161,7 +171,6 @@ class Run:
         encoded = self._encoding()
         info = self.model.info
         count = len(encoded.tokens)
-        check_fits(count, info)
         check_limit(self.model.shape, count, info.dtype_bytes, self.settings.kv_limit_bytes)
         self._stepper = stepper = Stepper(self.model, self.settings, self._clock)
         advance = read_prompt(stepper, encoded.tokens, info.prefill_threads)
@@ -184,6 +193,8 @@ class Run:
             kv_bytes=stepper.cache.bytes(),
             kv_tokens=stepper.cache.tokens(),
             recorded_bytes=stepper.recorded_bytes(),
+            layer_s=advance.layer_s,
+            peak=advance.peak,
         )
 
     def _write(self) -> DecodeStep:
@@ -239,6 +250,9 @@ class Run:
 
     def _newest(self) -> Token:
         return self._steps[-1].token if self._steps else self.prefill().first
+
+    def _looks(self) -> Looks:
+        return Looks(self.model, self._live_stepper(), self.settings.capture_attention)
 
     def _mark(self, at: float) -> None:
         """A new id exists since `at`: gaps and pauses count from here."""

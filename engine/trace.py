@@ -17,6 +17,7 @@ from engine.model.shape import ModelShape
 SCHEMA_VERSION = 1
 TokenKind = Literal["template", "prompt", "generated"]
 LoadStage = Literal["download", "verify", "convert", "load", "warm_up"]
+RECORDING_LIMIT_BYTES = 192 * 1024**2  # SmolLM2: the queries of 5,800 tokens
 
 
 class RunStatus(StrEnum):
@@ -44,8 +45,9 @@ class StopReason(StrEnum):
 class RunSettings:
     """What a run is asked to do. Raises InvalidSetting, naming the field, on a value outside its range.
 
-    temperature 0 is greedy. top_k 0 and top_p 1 switch the filter off; filters apply in the order temperature, top-k, top-p
-    (as in transformers). system_prompt None means the chat template's own default, "" means none.
+    recording_limit_bytes: most memory that the recorded queries of this run may take; beyond it none are kept, and an attention
+    map costs a second reading up to its layer. temperature 0 is greedy. top_k 0 and top_p 1 switch the filter off; filters apply in
+    the order temperature, top-k, top-p (as in transformers). system_prompt None means the chat template's own default, "" means none.
     """
 
     max_new_tokens: int = 128
@@ -59,6 +61,7 @@ class RunSettings:
     capture_attention: bool = True
     time_limit_s: float | None = None
     kv_limit_bytes: int | None = None
+    recording_limit_bytes: int = RECORDING_LIMIT_BYTES
 
     def __post_init__(self) -> None:
         _check_whole("max_new_tokens", self.max_new_tokens, 1, 1_048_576)
@@ -70,6 +73,7 @@ class RunSettings:
             _check("time_limit_s", self.time_limit_s, 0.0, 86_400.0)
         if self.kv_limit_bytes is not None:
             _check_whole("kv_limit_bytes", self.kv_limit_bytes, 0, 2**63 - 1)
+        _check_whole("recording_limit_bytes", self.recording_limit_bytes, 0, 2**63 - 1)
 
 
 def _check_whole(name: str, value: int, low: int, high: int) -> None:
@@ -113,7 +117,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """The loaded model as others may know it. `threads_*` and `dtype_trials` come from a short measurement at load."""
+    """The loaded model as others may know it. `threads_*` and `dtype_trials` come from a short measurement at load.
+
+    `body_parameters`: those that every token is multiplied with, `head_parameters`: the output head's (input embeddings, which are
+    only looked up, are in neither; where tied to the head they count there). 0: not counted.
+    """
 
     model_id: str
     name: str
@@ -133,6 +141,21 @@ class ModelInfo:
     load_s: float
     attention_reason: str | None = None  # why no attention map can be drawn for this model; None: it can
     versions: dict[str, str] = field(default_factory=dict)
+    body_parameters: int = 0
+    head_parameters: int = 0
+    lens_reason: str | None = None  # why no guesses can be read off the layers of this model; None: they can
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPeak:
+    """Memory while the prompt was read: what was in use before, and the most seen until the pass was over.
+
+    `source`: "resident" (the process's resident set, sampled), "torch" (the device allocator's own peak).
+    """
+
+    before_bytes: int
+    peak_bytes: int
+    source: Literal["resident", "torch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +164,8 @@ class PrefillTrace:
 
     ttft_s = queue_s + template_s + tokenize_s + prefill_s + sample_s. `paused_s` (reader's own pauses) is in none of them.
     `at_s` is the stamp of the first id, counted from submission, pauses included. `kv_tokens` = prompt length.
+    `layer_s`: measured time of each layer's part of the pass, in order; the rest of prefill_s is embedding, masks and output head.
+    `recorded_bytes` 0 although attention was to be captured: over the limit, maps are read once more on demand.
     """
 
     prompt_tokens: int
@@ -156,6 +181,8 @@ class PrefillTrace:
     kv_bytes: int
     kv_tokens: int
     recorded_bytes: int
+    layer_s: tuple[float, ...] = ()
+    peak: WorkPeak | None = None
 
     @property
     def ttft_s(self) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import ErrorInfo
 from engine.serve.job import Job
-from engine.serve.protocol import Message, ModelProgress, StatusChanged
+from engine.serve.protocol import Look, Message, ModelProgress, StatusChanged
 from engine.serve.scheduler import Scheduler
 from engine.trace import RunStatus, StopReason
 
@@ -57,11 +57,8 @@ class CountingWork:
     def free(self) -> None:
         self.freed = True
 
-    def attention(self, layer: int, head: int | None, rows: int | None = None) -> str:
-        return f"map of {self.name}"
-
-    def cell(self, layer: int, position: int) -> str:
-        return f"cell of {self.name}"
+    def look(self, question: Look) -> str:
+        return f"look into {self.name}"
 
 
 class Hall:

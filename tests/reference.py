@@ -1,8 +1,8 @@
-"""Answers that are known without the engine: transformers' own eager attention, its own generate, uncached logits."""
+"""Answers that are known without the engine: transformers' own eager attention, its own generate, its hidden states, uncached logits."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -42,3 +42,13 @@ def uncached_logits(model: LoadedModel, ids: list[int]) -> torch.Tensor:
     """[tokens, vocab_size] of one forward pass without a cache."""
     with torch.inference_mode():
         return model.model(torch.tensor([ids]), use_cache=False).logits[0].float()
+
+
+def lens_probabilities(model: LoadedModel, ids: list[int]) -> np.ndarray:
+    """float64 [layers, vocab_size] at the last position, from `output_hidden_states`; its last entry has gone through the final norm."""
+    network: Any = model.model
+    norm = network.transformer.ln_f if model.shape.model_type == "gpt2" else network.model.norm
+    with torch.inference_mode():
+        *states, last = network(torch.tensor([ids]), output_hidden_states=True, use_cache=False).hidden_states[1:]
+        logits = [network.lm_head(norm(state[:, -1])) for state in states] + [network.lm_head(last[:, -1])]
+        return torch.cat(logits).double().softmax(-1).numpy()

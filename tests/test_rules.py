@@ -22,12 +22,14 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PAGE_LINES = 300, 40, 120
 TORCH_FREE = {
     "engine.generate.detokenize",
     "engine.trace",
+    "engine.findings",
     "engine.errors",
     "engine.settings",
     "engine.codec",
     "engine.model.registry",
     "engine.model.shape",
     "engine.kv.sizes",
+    "engine.measure.flops",
     "engine.measure.latency",
     "engine.serve.client",
     "engine.serve.protocol",
@@ -84,16 +86,17 @@ def test_ui_knows_only_torch_free_rooms(path: Path) -> None:
 
 @pytest.mark.parametrize("path", in_room("ui.figures", "ui.theme", "ui.i18n"), ids=name_of)
 def test_pictures_are_pure(path: Path) -> None:
-    assert rooms_of(path) <= {"engine.trace", "ui.theme", "ui.i18n", "ui.figures"}
+    assert rooms_of(path) <= {"engine.trace", "engine.findings", "ui.theme", "ui.i18n", "ui.figures"}
 
 
-BORDER = ("engine.trace", "engine.errors", "engine.codec", "engine.settings")
-SERVE_APP_SIDE = ("protocol", "client", "book", "keeper", "link", "questions", "stock", "watcher", "wire", "job", "scheduler")
+BORDER = ("engine.trace", "engine.findings", "engine.errors", "engine.codec", "engine.settings")
+SERVE_APP_SIDE = ("protocol", "client", "book", "keeper", "link", "questions", "stock", "watcher", "wire", "job", "scheduler", "window")
 ENGINE_ARROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("engine.errors",), ()),
     (("engine.settings",), ("engine.errors",)),
     (("engine.trace",), ("engine.errors", "engine.model.shape", "engine.codec")),
     (("engine.codec",), ("engine.errors", "engine.model.shape", "engine.trace")),
+    (("engine.findings",), ("engine.trace",)),
     (("engine.model.shape", "engine.model.registry"), ("engine.errors",)),
     (("engine.model",), (*BORDER, "engine.model", "engine.generate.tokens")),  # a loaded model brings its vocabulary
     (("engine.generate", "engine.kv", "engine.measure"), (*BORDER, "engine.model", "engine.generate", "engine.kv", "engine.measure")),

@@ -7,17 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.errors import OutOfMemory, PromptTooLong
+from engine.errors import OutOfMemory
 from engine.generate.stepper import Advance, Stepper
 from engine.kv.sizes import kv_bytes
 from engine.model.shape import ModelShape
-from engine.trace import ModelInfo, Token, room_left
-
-
-def check_fits(tokens: int, info: ModelInfo) -> None:
-    """Raises PromptTooLong if `tokens` do not fit into the model's context."""
-    if room_left(info, tokens) == 0:
-        raise PromptTooLong(tokens=tokens, context=info.context_length)
+from engine.trace import Token
 
 
 def check_limit(shape: ModelShape, tokens: int, dtype_bytes: int, limit_bytes: int | None) -> None:
@@ -29,4 +23,4 @@ def check_limit(shape: ModelShape, tokens: int, dtype_bytes: int, limit_bytes: i
 
 def read_prompt(stepper: Stepper, tokens: Sequence[Token], thread_count: int) -> Advance:
     """One forward pass over the whole prompt, and the first id."""
-    return stepper.advance([token.id for token in tokens], thread_count)
+    return stepper.read([token.id for token in tokens], thread_count)

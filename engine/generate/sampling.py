@@ -48,7 +48,7 @@ class Sampler:
             raise NotFinite()
         shares = None if self._settings.temperature == 0 else distribution(scores, self._settings)
         chosen = best if shares is None else self._draw(shares)
-        return Picked(chosen, _candidates(scores, best, shares, chosen, vocabulary))
+        return Picked(chosen, candidates_of(scores, best, shares, chosen, vocabulary))
 
     def _draw(self, shares: Shares) -> int:
         """Inverse CDF: the first id whose cumulative share exceeds u. An id with share 0 is never that one."""
@@ -97,11 +97,16 @@ def _nucleus(shares: Shares, top_p: float) -> Shares:
     return kept / kept.sum()
 
 
-def _candidates(scores: Scores, best: int, shares: Shares | None, chosen: int, vocabulary: Vocabulary) -> tuple[Candidate, ...]:
-    """`shares` None: greedy. Equal probabilities are ordered by id; among equals of the tenth the chosen one comes in first."""
+def candidates_of(
+    scores: Scores, best: int, shares: Shares | None, chosen: int, vocabulary: Vocabulary, count: int = CANDIDATES
+) -> tuple[Candidate, ...]:
+    """The `count` likeliest, and the chosen one if it is not among them. `best`: where the scores are largest; `shares` None: greedy.
+
+    Equal probabilities are ordered by id; among equals of the last place the chosen one comes in first.
+    """
     top = float(scores[best])
     total = float(np.exp(scores - scores[best]).sum(dtype=np.float64))
-    count = min(CANDIDATES, scores.size)
+    count = min(count, scores.size)
     found = {int(id): float(scores[id]) for id in np.argpartition(scores, -count)[-count:]}
     if chosen not in found and float(scores[chosen]) == min(found.values()):
         found.pop(min(found, key=lambda id: (found[id], -id)))

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import EmptyPrompt, LoadFailed, LoneSurrogate
+from engine.errors import EmptyPrompt, LoadFailed, LoneSurrogate, PromptTooLong
 from engine.generate.template import Rendered, default_system_prompt, has_chat_template, render
 from engine.trace import RunSettings, Token, TokenKind
 
-__all__ = ["Encoded", "Vocabulary", "default_system_prompt", "encode", "has_chat_template", "whole_text"]
+__all__ = ["Encoded", "Vocabulary", "default_system_prompt", "encode", "encode_plain", "has_chat_template", "whole_text"]
 
 _NO_BREAK_SPACE = "\u00a0"  # unlike other white space, nobody types it by leaving a field empty
 
@@ -83,10 +83,11 @@ def whole_text(raw: bytes) -> str:
         return ""
 
 
-def encode(tokenizer: Any, vocabulary: Vocabulary, text: str, settings: RunSettings) -> Encoded:
+def encode(tokenizer: Any, vocabulary: Vocabulary, text: str, settings: RunSettings, most: int | None = None) -> Encoded:
     """Tokens of the prompt: in the chat template, or raw (use_chat_template False) with at most the tokenizer's own BOS ahead.
 
-    Raises EmptyPrompt, LoneSurrogate, NoChatTemplate, InvalidSetting (a system prompt that the template does not take).
+    `most`: the context that they must fit into; looked at before the tokens of a far too long text are made one by one.
+    Raises EmptyPrompt, LoneSurrogate, NoChatTemplate, PromptTooLong, InvalidSetting (a system prompt that the template does not take).
     """
     _check(text, settings)
     started = time.perf_counter()
@@ -98,19 +99,34 @@ def encode(tokenizer: Any, vocabulary: Vocabulary, text: str, settings: RunSetti
             user = (-1, len(text))  # everything but BOS; -1 because the first token's range may be trimmed to nothing
         else:
             source, user, pieces = rendered.text, rendered.user, _tokenize_chat(tokenizer, vocabulary, rendered)
+        if most is not None and len(pieces) > most:
+            raise PromptTooLong(tokens=len(pieces), context=most)
         tokens = tuple(_tokens(vocabulary, source, pieces, user))
     ended = time.perf_counter()
     return Encoded(tokens, templated - started, ended - templated)
 
 
+def encode_plain(tokenizer: Any, vocabulary: Vocabulary, text: str) -> Encoded:
+    """Tokens of a text by itself: no template, no BOS, names of special tokens are ordinary text. It may be empty. Raises LoneSurrogate."""
+    _check_characters(text)
+    with vocabulary.lock:
+        started = time.perf_counter()
+        tokens = tuple(_tokens(vocabulary, text, _tokenize(tokenizer, text, plain=True), (-1, len(text))))
+        return Encoded(tokens, 0.0, time.perf_counter() - started)
+
+
 def _check(text: str, settings: RunSettings) -> None:
     for words in (text, (settings.system_prompt or "") if settings.use_chat_template else ""):
-        try:
-            words.encode()
-        except UnicodeEncodeError as error:
-            raise LoneSurrogate(position=error.start) from error
+        _check_characters(words)
     if all(character.isspace() and character != _NO_BREAK_SPACE for character in text):
         raise EmptyPrompt()
+
+
+def _check_characters(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise LoneSurrogate(position=error.start) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """Attention maps without paying for them: keep the queries while the model runs, compute a map when somebody looks.
 
-A transformers attention function hands every layer's queries (after rotary) to the recorder that is active in this thread and then
-calls the ordinary SDPA kernel. Keys lie in the cache; only sliding-window layers, whose cache forgets, have their keys kept here too.
-What is kept grows with the number of tokens n, never with n²; a look costs no more than what is asked for.
+A transformers attention function hands every layer's queries (after rotary) to whoever watches in this thread and then calls the
+ordinary SDPA kernel. Keys lie in the cache; only sliding-window layers, whose cache forgets, have their keys kept here too.
+What is kept grows with the number of tokens n, never with n²; beyond a limit nothing is kept at all (engine.generate.rereading).
 
-Knows queries, keys and the causal (and window) mask; does not know runs, caches or pictures. It does not know score softcapping,
-learned sinks or position biases: a model that uses one gets a `reason` instead of a map.
+Knows queries, keys and windows; does not know weights (engine.model.attention), runs, caches or pictures. It does not know score
+softcapping, learned sinks or position biases: a model that uses one gets a `reason` instead of a map.
 """
 
 from __future__ import annotations
@@ -14,21 +14,26 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from engine.model.device import threads
+from engine.model.attention import LayerStates
 
 ATTENTION_NAME = "openbook"
-ROWS_AT_ONCE = 64  # of a map; beside 8,192 keys that is 2 MB of scores
 # Arguments with which a model adds a term to its scores that softmax(q·kᵀ·scaling) leaves out.
 _EXTRA_TERMS = {"softcap": "softcap", "s_aux": "sinks", "position_bias": "position"}
 
 _active = threading.local()
+
+
+class QueryWatcher(Protocol):
+    """Is shown every layer's queries [1, heads, tokens, head_dim] and keys [1, kv_heads, …, head_dim], in the order of the layers."""
+
+    def add(self, module: Any, query: torch.Tensor, key: torch.Tensor, scaling: float | None, extra: dict[str, Any]) -> None: ...
 
 
 @dataclass(slots=True)
@@ -42,19 +47,44 @@ class LayerRows:
 
 
 class Recorder:
-    """The recorded rows of one run. `reason` names a term of the scores that was seen and that a map would lack."""
+    """The recorded rows of one run. `reason` names a term of the scores that was seen and that a map would lack.
 
-    def __init__(self) -> None:
+    `limit_bytes`: a pass of a model of `layers` layers that would lead beyond it empties the recorder, for good; `full` says so.
+    """
+
+    def __init__(self, limit_bytes: int | None = None, layers: int = 0) -> None:
         self.reason: str | None = None
+        self.full = False
+        self._limit_bytes = limit_bytes
+        self._layer_count = layers
         self._layers: dict[int, LayerRows] = {}
         self._bytes = 0
 
     def add(self, module: Any, query: torch.Tensor, key: torch.Tensor, scaling: float | None, extra: dict[str, Any]) -> None:
         """Keep `query` [1, heads, tokens, head_dim]; called from inside the model, once per layer and forward pass."""
+        if self.full:
+            return
         rows = self._layers.get(module.layer_idx) or self._open(module, query, scaling, extra)
+        fresh = key[:, :, key.shape[2] - query.shape[2] :] if rows.window is not None else key[:, :, :0]
+        if self._leads_beyond(module.layer_idx, query.nbytes, fresh.nbytes):
+            self._empty()
+            return
         rows.queries.append(self._keep(query))
         if rows.window is not None:
-            rows.keys.append(self._keep(key[:, :, key.shape[2] - query.shape[2] :]))
+            rows.keys.append(self._keep(fresh))
+
+    def _leads_beyond(self, layer: int, query_bytes: int, key_bytes: int) -> bool:
+        """Whether the pass that has come to `layer` ends above the limit: known from its first layer on, before much has been kept.
+
+        Layers to come are taken to be of this one's size; their keys, which only some keep, are counted when they come.
+        """
+        to_come = max(self._layer_count - layer, 1)
+        return self._limit_bytes is not None and self._bytes + query_bytes * to_come + key_bytes > self._limit_bytes
+
+    def _empty(self) -> None:
+        self.full = True
+        self._layers.clear()
+        self._bytes = 0
 
     def _open(self, module: Any, query: torch.Tensor, scaling: float | None, extra: dict[str, Any]) -> LayerRows:
         """Start a layer. Here, once, the call is searched for terms that a map would lack."""
@@ -91,12 +121,11 @@ class Recorder:
         """[kv_heads, rows, head_dim] of a sliding-window layer, forgotten ones included."""
         return _joined(self._layers[layer].keys)[0]
 
-    def attention(self, layer: int, head: int | None, keys: torch.Tensor | None, rows: int | None = None) -> torch.Tensor:
-        """float32 [queries, keys] of one head, or the mean over heads. `keys`: from the cache, None in a sliding layer.
-        `rows`: only the newest so many queries; None: all."""
+    def states(self, layer: int, keys: torch.Tensor | None) -> LayerStates:
+        """What the maps of `layer` are computed from. `keys`: from the cache; not asked for in a sliding layer."""
         held = self._layers[layer]
-        seen = self.keys(layer) if keys is None else keys
-        return attention_map(self.queries(layer), seen, held.scaling, held.window, head, rows)
+        seen = self.keys(layer) if held.window is not None or keys is None else keys
+        return LayerStates(self.queries(layer), seen, held.scaling, held.window)
 
     def roll_back(self, tokens: int) -> None:
         """Drop what a failed forward pass left behind: afterwards no layer has more than `tokens` rows."""
@@ -107,41 +136,6 @@ class Recorder:
         self._bytes = sum(tensor.untyped_storage().nbytes() for tensor in kept)
 
 
-def attention_map(
-    queries: torch.Tensor, keys: torch.Tensor, scaling: float, window: int | None, head: int | None, rows: int | None = None
-) -> torch.Tensor:
-    """softmax(q·kᵀ·scaling) under the causal (and window) mask, in float32: [rows, keys], the newest rows only (None: all).
-
-    `queries` [heads, n, head_dim], `keys` [kv_heads, n, head_dim]; row i is the query of position i. One head and one block of rows
-    at a time, so that beside the result only a block's scores are in memory. Blocks begin at multiples of ROWS_AT_ONCE whatever
-    `rows` is: a product of another height may round differently, and a row must be the same number by number however it is asked for.
-    On one thread, because waiting for a second one after each small operator takes longer where others compute too (measured on two
-    busy cores, 4,096 tokens, mean of 9 heads: 6.6 s with two threads, 0.4 s with one).
-    """
-    group = queries.shape[0] // keys.shape[0]
-    count = queries.shape[1]
-    first = 0 if rows is None else max(count - rows, 0)
-    heads = range(queries.shape[0]) if head is None else (head,)
-    total = torch.zeros(count - first, keys.shape[1], device=queries.device)
-    with threads(1):
-        for index in heads:
-            columns = keys[index // group].float().T  # [head_dim, keys]
-            for begin in range(first - first % ROWS_AT_ONCE, count, ROWS_AT_ONCE):
-                end = min(begin + ROWS_AT_ONCE, count)
-                shares = _shares(queries[index, begin:end], columns[:, :end], scaling, window)
-                total[max(begin - first, 0) : end - first, :end] += shares[max(first - begin, 0) :]
-        return total.div_(len(heads))
-
-
-def _shares(queries: torch.Tensor, columns: torch.Tensor, scaling: float, window: int | None) -> torch.Tensor:
-    """[rows, keys] of the last queries [rows, head_dim] of the sequence whose keys are `columns` [head_dim, keys]."""
-    end = columns.shape[1]
-    row = torch.arange(end - len(queries), end, device=queries.device)[:, None]
-    column = torch.arange(end, device=queries.device)[None]
-    hidden = column > row if window is None else (column > row) | (row - column >= window)
-    return (queries.float() @ columns * scaling).masked_fill_(hidden, float("-inf")).softmax(dim=-1)
-
-
 def register() -> None:
     """Make `attn_implementation=ATTENTION_NAME` known to transformers. May be called again."""
     AttentionInterface.register(ATTENTION_NAME, _attend)
@@ -149,13 +143,13 @@ def register() -> None:
 
 
 @contextmanager
-def recording(recorder: Recorder | None) -> Iterator[None]:
-    """While inside, forward passes of this thread show their queries to `recorder` (None: to nobody)."""
-    _active.recorder = recorder
+def recording(watcher: QueryWatcher | None) -> Iterator[None]:
+    """While inside, forward passes of this thread show their queries to `watcher` (None: to nobody)."""
+    _active.watcher = watcher
     try:
         yield
     finally:
-        _active.recorder = None
+        _active.watcher = None
 
 
 def _attend(
@@ -167,9 +161,9 @@ def _attend(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    recorder: Recorder | None = getattr(_active, "recorder", None)
-    if recorder is not None:
-        recorder.add(module, query, key, scaling, kwargs)
+    watcher: QueryWatcher | None = getattr(_active, "watcher", None)
+    if watcher is not None:
+        watcher.add(module, query, key, scaling, kwargs)
     return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
 
 

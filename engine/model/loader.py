@@ -20,6 +20,8 @@ from engine.model import registry, weights
 from engine.model.capture import Recorder
 from engine.model.checkpoint import eos_ids, read_config, read_tokenizer, read_weights, unrecordable
 from engine.model.device import accelerator_dtype, available_threads, device_named, threads
+from engine.model.layers import LayerWatch, multiplied_parameters
+from engine.model.readout import Readout
 from engine.model.registry import ModelSpec
 from engine.model.shape import ModelShape, shape_from_config
 from engine.model.trial import NEARLY, WarmUp, remembered_trials
@@ -52,6 +54,7 @@ class Readiness:
     prefill_threads: int
     decode_threads: int
     attention_reason: str | None
+    lens_reason: str | None
 
 
 def load_model(
@@ -118,13 +121,23 @@ def _warm_up(network: PreTrainedModel, shape: ModelShape, spare_threads: int) ->
     recorder = None if reason else Recorder()
     warm_up = WarmUp(network, shape.vocab_size, recorder)
     with threads(every):
-        warm_up.prefill()
+        with LayerWatch(network) as watch:
+            logits = warm_up.prefill()
+        lens_reason = _lens_reason(network, watch.hidden(), logits)
         warm_up.step()
         decode_threads = warm_up.decode_threads(max(1, every - spare_threads)) if network.device.type == "cpu" else every
     if recorder is not None:
         complete = recorder.layers() == list(range(shape.num_hidden_layers))
         reason = recorder.reason or (None if complete else "unrecorded")
-    return Readiness(every, decode_threads, reason)
+    return Readiness(every, decode_threads, reason, lens_reason)
+
+
+def _lens_reason(network: PreTrainedModel, hidden: torch.Tensor | None, logits: torch.Tensor) -> str | None:
+    """Why no guesses can be read off the layers (see errors.LensUnavailable): `hidden` [layers, hidden_size] leads to no true `logits`."""
+    readout = Readout(network)
+    if hidden is None:
+        return readout.reason or "layers"
+    return readout.disagreement(hidden[-1], logits)
 
 
 def _describe(
@@ -137,6 +150,7 @@ def _describe(
     load_s: float,
 ) -> ModelInfo:
     parameters = list(network.parameters())
+    body_parameters, head_parameters = multiplied_parameters(network)
     return ModelInfo(
         model_id=spec.key,
         name=spec.name,
@@ -156,4 +170,7 @@ def _describe(
         load_s=load_s,
         attention_reason=ready.attention_reason,
         versions={"python": platform.python_version(), "torch": str(torch.__version__), "transformers": transformers.__version__},
+        body_parameters=body_parameters,
+        head_parameters=head_parameters,
+        lens_reason=ready.lens_reason,
     )

@@ -106,9 +106,10 @@ class WarmUp:
         self._prompt = torch.arange(WARM_UP_TOKENS, device=model.device)[None] % vocab_size
         self._recorder = recorder
 
-    def prefill(self) -> None:
+    def prefill(self) -> torch.Tensor:
+        """Logits [vocab_size] of the prompt's last token."""
         with torch.inference_mode(), recording(self._recorder):
-            self._forward(self._prompt, self._cache)
+            return self._forward(self._prompt, self._cache)
 
     def step(self) -> float:
         """Seconds of one decode step."""

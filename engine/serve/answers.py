@@ -1,6 +1,6 @@
-"""Answers to what the app asks of the engine process: attention maps, cells of the cache, terms of a model.
+"""Answers to what the app asks of the engine process: looks into a run (attention, cache, guesses), terms of a model.
 
-Knows the questions and who can answer them; does not know the connection. Maps and cells wait for the worker's next free moment;
+Knows the questions and who can answer them; does not know the connection. Looks wait for the worker's next free moment;
 terms may need the network and get a thread of their own.
 """
 
@@ -12,15 +12,16 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+
+from engine import codec
 from engine.errors import EngineError, EngineUnavailable, ErrorInfo
-from engine.serve.protocol import AcceptTerms, Answered, AskAttention, AskCell, AskTerms, Message
+from engine.serve.protocol import AcceptTerms, Answered, AskTerms, Look, Message, Question
 from engine.serve.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 15.0  # nobody waits longer for an answer
-
-Question = AskAttention | AskCell | AskTerms | AcceptTerms
 
 
 class Notary(Protocol):
@@ -38,7 +39,7 @@ class Answers:
 
     def take(self, question: Question) -> None:
         """Every question is answered, if only with an error."""
-        if isinstance(question, AskAttention | AskCell):
+        if isinstance(question, Look):
             expires_at = time.perf_counter() + PATIENCE_S
             taken = self._scheduler.ask(question.run_id, lambda: self._answer(question, lambda: self._look_up(question, expires_at)))
             if not taken:
@@ -47,13 +48,10 @@ class Answers:
             task = threading.Thread(target=self._answer, args=(question, lambda: self._read(question)), name="terms", daemon=True)
             task.start()
 
-    def _look_up(self, question: AskAttention | AskCell, expires_at: float) -> Any:
+    def _look_up(self, question: Look, expires_at: float) -> Any:
         if time.perf_counter() > expires_at:
             raise EngineUnavailable(detail="timeout")
-        work = self._scheduler.find(question.run_id).work
-        if isinstance(question, AskAttention):
-            return work.attention(question.layer, question.head, question.rows)
-        return work.cell(question.layer, question.position)
+        return self._scheduler.find(question.run_id).work.look(question)
 
     def _read(self, question: AskTerms | AcceptTerms) -> str:
         if isinstance(question, AskTerms):
@@ -64,10 +62,11 @@ class Answers:
     def _answer(self, question: Question, find: Callable[[], Any]) -> None:
         try:
             answer = find()
-            if isinstance(answer, str):
-                self._send(Answered(question.request_id, text=answer), None)
-            else:
+            if isinstance(answer, np.ndarray):
                 self._send(Answered(question.request_id, dtype=str(answer.dtype), dims=answer.shape), answer)
+            else:
+                text = answer if isinstance(answer, str) else codec.dump(answer).decode()
+                self._send(Answered(question.request_id, text=text), None)
         except EngineError as failure:
             self._send(Answered(question.request_id, failure.info), None)
         except Exception as failure:

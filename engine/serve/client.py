@@ -22,7 +22,6 @@ from engine.errors import (
     EngineUnavailable,
     ErrorInfo,
     InvalidSetting,
-    LoneSurrogate,
     ModelNotFound,
     NotYours,
     RunFreed,
@@ -35,16 +34,16 @@ from engine.serve.keeper import EngineStatus, Garbled, Keeper
 from engine.serve.protocol import (
     AcceptTerms,
     Answered,
-    AskAttention,
-    AskCell,
     AskTerms,
     Hello,
     LoadModel,
+    Look,
     Message,
     ModelFailed,
     ModelFreed,
     ModelProgress,
     ModelReady,
+    Question,
     StatusChanged,
     Steer,
     SteerAction,
@@ -54,6 +53,7 @@ from engine.serve.protocol import (
 )
 from engine.serve.questions import Questions
 from engine.serve.stock import ModelStatus, Stock
+from engine.serve.window import RunWindow, check_text
 from engine.settings import Settings
 from engine.trace import RunSettings, RunStatus, RunView, StopReason
 
@@ -73,7 +73,7 @@ class Ticket:
     key: str
 
 
-class EngineClient:
+class EngineClient(RunWindow):
     """One engine process and its runs. `start` before use; `close` leaves no process behind (also at the interpreter's exit)."""
 
     def __init__(self, settings: Settings) -> None:
@@ -105,7 +105,7 @@ class EngineClient:
     def load_model(self, model: str, device: str = "auto") -> None:
         """Asynchronous: see model_status. Raises LoneSurrogate; ModelNotFound for a model that visitors may not name."""
         for text in (model, device):
-            _check_text(text)
+            check_text(text)
         self._check_model(model)
         self._stock.expect(model, device)
         self._post(LoadModel(model, device))
@@ -141,7 +141,7 @@ class EngineClient:
         """
         submitted_at = time.perf_counter()
         for text in (prompt, settings.system_prompt or "", model, device, session):
-            _check_text(text)
+            check_text(text)
         self._check_model(model)
         _check_pace(pace_s)
         run_id, key = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
@@ -178,16 +178,6 @@ class EngineClient:
         """Somebody is looking."""
         self._book.touch(run_id)
 
-    def attention(
-        self, run_id: str, layer: int, head: int | None = None, timeout_s: float = 15.0, *, rows: int | None = None
-    ) -> np.ndarray:
-        """float32 [queries, keys], read-only; mean over heads for None. `rows`: only the newest so many queries. Raises EngineError."""
-        return self._look(run_id, AskAttention(secrets.token_hex(8), run_id, layer, head, rows), timeout_s)
-
-    def cell(self, run_id: str, layer: int, position: int, timeout_s: float = 15.0) -> np.ndarray:
-        """Key and value of one token in one layer, float32 [2, kv_heads, head_dim], read-only. Raises EngineError."""
-        return self._look(run_id, AskCell(secrets.token_hex(8), run_id, layer, position), timeout_s)
-
     async def stream(self, run_id: str) -> AsyncIterator[str]:
         """JSON texts for one browser: a Snapshot, then each event once, in order. Goes on after the run's end, until the run leaves
         the book or the client is closed. A browser that falls far behind gets a new Snapshot instead. Raises RunUnknown.
@@ -210,16 +200,14 @@ class EngineClient:
     def _post(self, message: Message) -> None:
         self._keeper.post(codec.dump(message))
 
-    def _look(self, run_id: str, question: AskAttention | AskCell, timeout_s: float) -> np.ndarray:
-        entry = self._book.find(run_id)
-        self._book.touch(run_id)
+    def _look(self, question: Look, timeout_s: float) -> np.ndarray | str:
+        entry = self._book.find(question.run_id)
+        self._book.touch(question.run_id)
         if entry.link is not None and entry.link != self._keeper.number:
-            raise RunFreed(run=run_id)
-        answer = self._ask(question, timeout_s)
-        assert isinstance(answer, np.ndarray)
-        return answer
+            raise RunFreed(run=question.run_id)
+        return self._ask(question, timeout_s)
 
-    def _ask(self, question: AskAttention | AskCell | AskTerms | AcceptTerms, timeout_s: float) -> np.ndarray | str:
+    def _ask(self, question: Question, timeout_s: float) -> np.ndarray | str:
         if self._closed.is_set():
             raise EngineUnavailable(detail="closed")
         with self._questions.expecting(question.request_id) as answer:
@@ -266,13 +254,6 @@ class EngineClient:
         while not self._closed.wait(min(max(self._settings.lease_s / 4, 0.05), 1.0)):
             for run_id in self._book.unwanted():
                 self._post(Steer(run_id, "cancel", error=Unwatched().info))
-
-
-def _check_text(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise LoneSurrogate(position=error.start) from error
 
 
 def _check_pace(pace_s: float) -> None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engine.errors import ErrorInfo
-from engine.serve.protocol import Message, SteerAction
+from engine.serve.protocol import Look, Message, SteerAction
 from engine.trace import RunStatus, StopReason
 
 
 class Work(Protocol):
-    """What a job does. `attention` and `cell` answer questions about its live memory (float32 arrays; raise EngineError)."""
+    """What a job does. `look` answers questions about its live memory (an array, or what engine.codec can write; raises EngineError)."""
 
     @property
     def stop_reason(self) -> StopReason | None: ...
@@ -26,8 +26,7 @@ class Work(Protocol):
     def note_pause(self, seconds: float) -> None: ...
     def stop(self, reason: StopReason) -> None: ...
     def free(self) -> None: ...
-    def attention(self, layer: int, head: int | None, rows: int | None) -> Any: ...
-    def cell(self, layer: int, position: int) -> Any: ...
+    def look(self, question: Look) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)

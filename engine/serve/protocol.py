@@ -69,13 +69,42 @@ class Steer(Message, frozen=True, tag="steer"):
 
 
 class AskAttention(Message, frozen=True, tag="ask_attention"):
-    """Answered by float32 [queries, keys]. `head` None: mean over heads. `rows`: only the newest so many queries; None: all."""
+    """Answered by float32 [queries, keys]. `layer` None: mean over layers, `head` None: mean over heads.
+
+    `until`: as if only so many tokens had been read; None: all. `rows`: only the newest so many queries of these; None: all.
+    """
 
     request_id: str
     run_id: str
-    layer: int
+    layer: int | None
     head: int | None = None
     rows: int | None = None
+    until: int | None = None
+
+
+class AskLinks(Message, frozen=True, tag="ask_links"):
+    """Answered by float32 [layers, heads]: the weight with which the token at `query` reads the one at `key`."""
+
+    request_id: str
+    run_id: str
+    query: int
+    key: int
+
+
+class AskLens(Message, frozen=True, tag="ask_lens"):
+    """Answered by `text`: the JSON of LensRow[], one per layer, with `count` candidates each."""
+
+    request_id: str
+    run_id: str
+    count: int
+
+
+class AskCut(Message, frozen=True, tag="ask_cut"):
+    """Answered by `text`: the JSON of a TextCut."""
+
+    request_id: str
+    run_id: str
+    words: str
 
 
 class AskCell(Message, frozen=True, tag="ask_cell"):
@@ -103,7 +132,9 @@ class Shutdown(Message, frozen=True, tag="shutdown"):
     pass
 
 
-Command = LoadModel | Submit | Steer | AskAttention | AskCell | AskTerms | AcceptTerms | Shutdown
+Look = AskAttention | AskLinks | AskLens | AskCut | AskCell  # about the live memory of a run
+Question = Look | AskTerms | AcceptTerms
+Command = LoadModel | Submit | Steer | Look | AskTerms | AcceptTerms | Shutdown
 
 
 # engine → app

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ErrorInfo, RunFreed
-from engine.serve.protocol import Message, Prefilled, Stepped, Submit, Tokenized
-from engine.trace import DecodeStep, StopReason, Token, room_left
+from engine.serve.protocol import AskAttention, AskCell, AskCut, AskLens, Look, Message, Prefilled, Stepped, Submit, Tokenized
+from engine.trace import DecodeStep, StopReason, Token
 
 if TYPE_CHECKING:
     from engine.model.loader import LoadedModel
@@ -43,8 +43,7 @@ class RunWork:
         run_id, model = self._command.run_id, self._model()
         run = self._run = Run(model, self._command.prompt, self._command.settings, submitted_at=self._submitted_at)
         run.note_pause(self._early_pause_s)
-        if room_left(model.info, len(run.tokens)):  # a prompt that is about to be refused may be huge: nobody needs its tokens
-            yield Tokenized(run_id, model.info, run.tokens)
+        yield Tokenized(run_id, model.info, run.tokens)
         prefill, steps = run.prefill(), run.decode()
         _close_if_complete(run, steps, prefill.first, 1)
         yield Prefilled(run_id, prefill)
@@ -71,11 +70,17 @@ class RunWork:
             self._run.free()
             self._run = None
 
-    def attention(self, layer: int, head: int | None, rows: int | None) -> Any:
-        return self._live().attention(layer, head, rows)
-
-    def cell(self, layer: int, position: int) -> Any:
-        return self._live().cell(layer, position)
+    def look(self, question: Look) -> Any:
+        run = self._live()
+        if isinstance(question, AskAttention):
+            return run.attention(question.layer, question.head, question.rows, question.until)
+        if isinstance(question, AskCell):
+            return run.cell(question.layer, question.position)
+        if isinstance(question, AskLens):
+            return run.lens(question.count)
+        if isinstance(question, AskCut):
+            return run.cut(question.words)
+        return run.links(question.query, question.key)
 
     def _live(self) -> Run:
         if self._run is None:

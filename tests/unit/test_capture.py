@@ -13,7 +13,8 @@ import torch
 
 from engine import LoadedModel, Run, RunSettings, load_model
 from engine.errors import AttentionUnavailable, OutOfRange, RunFreed
-from engine.model.capture import ROWS_AT_ONCE, Recorder, attention_map, recording
+from engine.model.attention import ROWS_AT_ONCE, LayerStates
+from engine.model.capture import Recorder, recording
 from tests.fakes import make_checkpoint, make_tokenizer
 from tests.prompts import prompt_of
 from tests.reference import eager_attention, ids_of
@@ -78,8 +79,7 @@ def test_few_rows_of_a_long_map_take_little_memory() -> None:
     n = 8192
     queries, keys = torch.randn(2, n, 8), torch.randn(1, n, 8)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        seen = attention_map(queries, keys, 1.0, None, None, rows=3)
-    assert seen.shape == (3, n)
+        LayerStates(queries, keys, 1.0, None).add_map(torch.zeros(3, n), None)
     taken = sum(max(event.self_cpu_memory_usage, 0) for event in profile.key_averages())
     assert taken < 100 * ROWS_AT_ONCE * n < n * n * 4
 
@@ -150,7 +150,7 @@ def test_another_thread_records_nothing_here() -> None:
     with recording(recorder):
         from engine.model.capture import _active
 
-        thread = threading.Thread(target=lambda: seen.append(getattr(_active, "recorder", None)))
+        thread = threading.Thread(target=lambda: seen.append(getattr(_active, "watcher", None)))
         thread.start()
         thread.join()
     assert seen == [None]
@@ -160,9 +160,18 @@ def test_map_by_hand() -> None:
     """Two heads that share one key head; scores 0 and ln 3 give shares ¼ and ¾."""
     keys = torch.tensor([[[0.0], [1.0]]])
     queries = torch.tensor([[[0.0], [float(np.log(3))]], [[0.0], [0.0]]])
-    assert torch.allclose(attention_map(queries, keys, 1.0, None, 0), torch.tensor([[1.0, 0.0], [0.25, 0.75]]))
-    assert torch.allclose(attention_map(queries, keys, 1.0, None, None), torch.tensor([[1.0, 0.0], [0.375, 0.625]]))
-    assert torch.equal(attention_map(queries, keys, 1.0, 1, 0), torch.eye(2))
+    whole, narrow = LayerStates(queries, keys, 1.0, None), LayerStates(queries, keys, 1.0, 1)
+    assert torch.allclose(summed(whole, 0), torch.tensor([[1.0, 0.0], [0.25, 0.75]]))
+    assert torch.allclose(summed(whole, None), torch.tensor([[2.0, 0.0], [0.75, 1.25]]))
+    assert torch.allclose(whole.link(1, 0), torch.tensor([0.25, 0.5]))
+    assert torch.equal(summed(narrow, 0), torch.eye(2))
+    assert torch.equal(narrow.link(1, 0), torch.zeros(2))
+
+
+def summed(states: LayerStates, head: int | None) -> torch.Tensor:
+    total = torch.zeros(2, 2)
+    states.add_map(total, head)
+    return total
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from engine.serve.protocol import (
     AskAttention,
     AskTerms,
     LoadModel,
+    Look,
     Message,
     ModelFailed,
     StatusChanged,
@@ -115,16 +116,13 @@ def test_waiting_counts_from_when_it_was_asked_for(server: Server, stamp: float 
 def test_an_array_that_cannot_be_sent_leaves_no_announcement_behind(wire: FakeWire) -> None:
     outbox = Outbox(wire)
 
-    class Huge:
-        shape = (2**40,)
-        dtype = "float32"
-
-        def tobytes(self) -> bytes:
+    class Huge(np.ndarray):
+        def tobytes(self, order: str | None = "C") -> bytes:
             raise MemoryError("no room for a copy")
 
     scheduler = Scheduler(outbox.put)
     answers = Answers(scheduler, outbox.put, notary=SimpleNamespace())
-    scheduler.find = lambda run_id: SimpleNamespace(work=SimpleNamespace(attention=lambda layer, head, rows: Huge()))
+    scheduler.find = lambda run_id: SimpleNamespace(work=SimpleNamespace(look=lambda question: np.zeros(1).view(Huge)))
     answers.take(AskAttention("q", "r", 0))
     scheduler.turn()
     until(lambda: wire.sent, 5.0)
@@ -134,21 +132,22 @@ def test_an_array_that_cannot_be_sent_leaves_no_announcement_behind(wire: FakeWi
 def test_an_array_follows_its_announcement(wire: FakeWire) -> None:
     outbox, scheduler = Outbox(wire), Scheduler(lambda message: None)
     answers = Answers(scheduler, outbox.put, notary=SimpleNamespace())
-    asked: list[tuple[int, int | None, int | None]] = []
+    asked: list[Look] = []
 
-    def attention(layer: int, head: int | None, rows: int | None) -> np.ndarray:
-        asked.append((layer, head, rows))
+    def look(question: Look) -> np.ndarray:
+        asked.append(question)
         return np.arange(6, dtype=np.float32).reshape(3, 2).T  # not in C order
 
-    scheduler.find = lambda run_id: SimpleNamespace(work=SimpleNamespace(attention=attention))
-    answers.take(AskAttention("q", "r", 1, None, 2))
+    scheduler.find = lambda run_id: SimpleNamespace(work=SimpleNamespace(look=look))
+    question = AskAttention("q", "r", 1, None, 2, 3)
+    answers.take(question)
     scheduler.turn()
     until(lambda: len(wire.sent) == 2, 5.0)
     announced = read_event(wire.sent[0])
     assert isinstance(announced, Answered)
     assert math.prod(announced.dims) * 4 == len(wire.sent[1])
     assert np.frombuffer(wire.sent[1], np.float32).reshape(announced.dims).tolist() == [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]
-    assert asked == [(1, None, 2)]
+    assert asked == [question]
 
 
 def test_a_question_about_nobody_is_answered(server: Server, wire: FakeWire) -> None:

@@ -1,0 +1,66 @@
+"""What somebody finds who looks into a run: frozen answers that are no part of its trace.
+
+Knows the guesses of the layers and the cuts of a text; does not know how they are found (no torch here) nor how they are shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.trace import Candidate, Token
+
+
+@dataclass(frozen=True, slots=True)
+class LensRow:
+    """What the model would say if it stopped after `layer`: the logit lens at the prompt's last position (nostalgebraist, 2020).
+
+    `rank` (0: the first choice) and `probability` are those of the first token that was really picked.
+    """
+
+    layer: int
+    candidates: tuple[Candidate, ...]
+    rank: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """One step of byte-pair encoding: the neighbours `left` and `right` become one piece, by the merge rule of this `rank` (0: first).
+
+    `pieces`: the word afterwards. Where several equal neighbours are joined by one rule, one step joins one pair.
+    """
+
+    rank: int
+    left: bytes
+    right: bytes
+    pieces: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WordCut:
+    """One word as the pre-tokenizer gives it: its single bytes (or characters) at the start, then the merges until none applies.
+
+    `whole`: the word is in the vocabulary as it is, and this tokenizer then asks no merge rule.
+    """
+
+    raw: bytes
+    start: tuple[bytes, ...]
+    merges: tuple[Merge, ...]
+    ids: tuple[int, ...]
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextCut:
+    """A text cut by the run's tokenizer, without any template. `words` are given for short texts only.
+
+    `reason`: why there are no words ("long", "not_bpe", "disagrees": our merges do not lead to the tokenizer's own ids).
+    `rules`: how many merge rules the tokenizer has in all, where words are given.
+    """
+
+    tokens: tuple[Token, ...]
+    tokenize_s: float
+    words: tuple[WordCut, ...]
+    reason: Literal["long", "not_bpe", "disagrees"] | None = None
+    rules: int = 0
