@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from playwright.sync_api import expect
 
@@ -51,3 +52,37 @@ def test_hostile_parameters_are_harmless(open_page: Callable[..., Visitor]) -> N
     expect(desk.button("shell.play")).to_be_visible()
     expect(desk.page.get_by_role("heading", name=desk.words("decode.title"))).to_be_visible()
     assert "etc" not in desk.page.url
+
+
+SLOW = """() => {
+  const Fast = window.WebSocket;
+  window.WebSocket = class extends Fast {
+    set onmessage(heard) {
+      super.onmessage = this.url.includes('/_stcore/stream') ? (event) => setTimeout(() => heard.call(this, event), 1000) : heard;
+    }
+    addEventListener(kind, heard, ...more) {
+      const late = kind === 'message' && this.url.includes('/_stcore/stream');
+      super.addEventListener(kind, late ? (event) => setTimeout(() => heard.call(this, event), 1000) : heard, ...more);
+    }
+  };
+}"""
+
+
+def test_a_run_that_moves_does_not_call_the_old_page_back(open_page: Callable[..., Visitor]) -> None:
+    """The way to the next page is long here (each word of the server takes a second), and the run ends on the way."""
+    page = open_page("/").page
+    page.add_init_script(f"({SLOW})()")
+    page.reload()
+    settle(page)
+    desk = Desk(page)
+    desk.longest(4)
+    page.wait_for_timeout(3000)
+    desk.press("shell.play")
+    desk.until_steps(1)
+    page.get_by_role("link", name=desk.words("shell.nav_detokenize"), exact=True).click()
+    desk.until_status("ended")
+    expect(page.get_by_role("heading", name=desk.words("detokenize.title"))).to_be_visible(timeout=15_000)
+    page.wait_for_timeout(5000)
+    settle(page)
+    expect(page.get_by_role("heading", name=desk.words("detokenize.title"))).to_be_visible()
+    assert urlsplit(page.url).path == "/detokenize"

@@ -1,9 +1,10 @@
 // Who draws when: one store per run and one drawing turn per frame, shared by all components of the page on `window.__openbook`.
 // Knows mounted components and frames; knows no message and no picture.
 
-const LIVE_VERSION = 2;
+const LIVE_VERSION = 3;
 const GRACE_MS = 1000; // a page change keeps its connection
 const KEPT_STORES = 3;
+const WAY_MS = 15_000; // a page that has not come by then is not coming
 const SIGHT_MARGIN = "120px"; // what will be scrolled in next is drawn already
 
 /** Log when each token's picture was drawn and by which components: once each, for the benchmark. */
@@ -124,12 +125,29 @@ function closeView(hub, host, view) {
   if (hub.views.get(host) === view) hub.views.delete(host);
 }
 
+/** Remember which page a clicked link leads to. */
+function noteWay(hub, event) {
+  const link = event.composedPath().find((node) => node instanceof HTMLAnchorElement && node.href);
+  if (!link || link.target === "_blank" || link.origin !== location.origin || link.pathname === location.pathname) return;
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return; // opens elsewhere
+  hub.way = { path: link.pathname, until: performance.now() + WAY_MS };
+}
+
+/** Whether another page has been asked for and is not here yet. Until it is, every message to Python names the old page, and would
+    call it back. */
+function onTheWay(hub) {
+  if (hub.way && (location.pathname === hub.way.path || performance.now() > hub.way.until)) hub.way = null;
+  return hub.way !== null;
+}
+
 function createLive() {
-  const hub = { version: LIVE_VERSION, runs: Object.create(null), views: new WeakMap(), idle: newStore(null), frame: 0 };
+  const hub = { version: LIVE_VERSION, runs: Object.create(null), views: new WeakMap(), idle: newStore(null), frame: 0, way: null };
   hub.wake = () => {
     hub.frame ||= requestAnimationFrame(() => drawTurn(hub));
   };
   hub.mount = (name, component, create) => mountView(hub, name, component, create);
+  hub.onTheWay = () => onTheWay(hub);
+  document.addEventListener("click", (event) => noteWay(hub, event), true);
   document.addEventListener("visibilitychange", () => {
     for (const store of Object.values(hub.runs)) store.late = true;
     hub.wake();

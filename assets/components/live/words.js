@@ -91,6 +91,8 @@ function textOf(token) {
 /** Whether a reader sees a border between the two texts, that is: no grapheme spans it. */
 function graphemeBorder(left, right) {
   if (!left || !right) return true;
+  // Below U+0300 nothing joins but CR and LF (UAX 29): most borders are found here, without the segmenter.
+  if (left.charCodeAt(left.length - 1) < 0x300 && right.charCodeAt(0) < 0x300) return !(left.endsWith("\r") && right[0] === "\n");
   for (const { index } of SEGMENTER.segment(left + right)) if (index >= left.length) return index === left.length;
   return false;
 }

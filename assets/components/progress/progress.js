@@ -31,7 +31,7 @@ class Messenger {
       if (text !== this.sent || this.repeats < REPEATS_MAX) this.later(store, text);
     }
     const { channel } = store;
-    if (channel === this.channel || channel === "connecting") return;
+    if (channel === this.channel || channel === "connecting" || live.onTheWay()) return; // asked again with the next picture
     this.channel = channel;
     this.view.component.setStateValue("channel", channel);
   }
@@ -41,6 +41,10 @@ class Messenger {
     this.timer = setTimeout(() => {
       this.timer = 0;
       if (store !== this.view.store || same(standing(store), this.view.data.known)) return;
+      if (live.onTheWay()) {
+        this.later(store, text);
+        return;
+      }
       this.repeats = text === this.sent ? this.repeats + 1 : 0;
       this.sent = text;
       this.view.component.setTriggerValue("moved", standing(store));
