@@ -1,6 +1,6 @@
 """The questions to the reader: language, device, sampling, chat template, the question itself, layer and head.
 
-Knows widgets and their ranges; what the answers mean for a run is read by `state.run_settings`.
+Knows widgets and their ranges; what the answers mean for a run is read by `asking.run_settings`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from typing import Any
 
 import streamlit as st
 
-from engine.model.shape import ModelShape
-from ui import choice, i18n, model, panels, state
+from engine.errors import EngineError
+from ui import asking, choice, i18n, model, panels, state, upload
 from ui.state import t
 
 EXAMPLES = ("example_1", "example_2", "example_3", "example_4")
-MOST_HEAD_BUTTONS = 24
+LONG = 20_000  # characters; a longer question is shown by its beginning
+BEGINNING = 600
+FIELD_PX, LABEL_PX = 96, 28  # a text area counts its label in
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -56,7 +58,7 @@ def _sampling() -> None:
 
 
 def _chat_template() -> None:
-    has_one = state.has_template()
+    has_one = asking.has_template()
     st.toggle(t("shell.template"), key=state.TEMPLATE, disabled=not has_one, help=t("shell.template_help"), persist_state="session")
     off = not (has_one and state.get(state.TEMPLATE))
     st.toggle(t("shell.system"), key=state.SYSTEM_ON, disabled=off, help=t("shell.system_help"), persist_state="session")
@@ -83,49 +85,60 @@ def question() -> None:
         with st.container(horizontal=True, key="examples"):
             for name in EXAMPLES:
                 words = t(f"home.{name}")
-                st.button(words, key=name, icon=":material/play_arrow:", on_click=state.start_run, args=(words,))
-        st.text_area(
-            t("home.own"),
-            key=state.QUESTION,
-            height=80,
-            max_chars=state.QUESTION_LIMIT,
-            placeholder=t("home.own_hint"),
-            persist_state="session",
-        )
-        st.button(t("home.ask"), key="ask_own", type="primary", icon=":material/ink_pen:", on_click=_ask_own)
+                st.button(words, key=name, icon=":material/play_arrow:", on_click=asking.start_run, args=(words,))
+        own, file = st.columns([5, 2])
+        with own:
+            _own_question()
+        with file:
+            _question_file()
+        with st.container(horizontal=True, vertical_alignment="center", key="ask_row"):
+            st.button(t("home.ask"), key="ask_own", type="primary", icon=":material/ink_pen:", on_click=_ask_own)
+            _long_question_tools()
+
+
+def _own_question() -> None:
+    """The question to be written, pasted or read. Of a long one only the beginning stands here: a text field sends all it holds,
+    both ways, with every click.
+    """
+    text = str(state.get(state.QUESTION) or "")
+    if len(text) > LONG and not state.get(state.WHOLE):
+        with st.container(gap="xxsmall"):
+            st.caption(t("upload.long", chars=f"{len(text):,}", shown=f"{BEGINNING:,}"))
+            with st.container(border=True, height=FIELD_PX, key="long_question"):
+                st.text(text[:BEGINNING] + "…")
+        return
+    st.text_area(
+        t("home.own"),
+        key=state.QUESTION,
+        height=FIELD_PX + LABEL_PX,
+        max_chars=state.QUESTION_LIMIT,
+        placeholder=t("home.own_hint"),
+        persist_state="session",
+    )
+
+
+def _long_question_tools() -> None:
+    if len(state.get(state.QUESTION) or "") > LONG:
+        st.button(t("upload.clear"), key="clear_question", icon=":material/delete:", on_click=state.put, args=(state.QUESTION, ""))
+        st.toggle(t("upload.whole"), key=state.WHOLE, help=t("upload.whole_help"), persist_state="session")
+
+
+def _question_file() -> None:
+    """A text file put on the desk goes into the question field. The uploader then gets a new key: nothing lies in it twice."""
+    key = f"question_file_{state.get(state.FILES_READ) or 0}"
+    st.file_uploader(t("upload.label"), key=key, help=t("upload.help"), on_change=_take_file, args=(key,))
+
+
+def _take_file(key: str) -> None:
+    file = state.get(key)
+    if file is None:
+        return
+    state.put(state.FILES_READ, (state.get(state.FILES_READ) or 0) + 1)
+    try:
+        state.put(state.QUESTION, upload.text_of(file.getvalue()))
+    except EngineError as error:
+        state.notify(error.info)
 
 
 def _ask_own() -> None:
-    state.start_run(str(state.get(state.QUESTION) or ""))
-
-
-def layer_and_head(shape: ModelShape) -> tuple[int, int | None]:
-    """Which attention map: a layer, and a head or (None) the mean over heads. Heads that share notes stand together."""
-    layers, heads = shape.num_hidden_layers, shape.num_attention_heads
-    chosen = state.get(state.LAYER)
-    state.put(state.LAYER, layers // 2 if chosen is None else min(int(chosen), layers - 1))
-    layer = st.slider(t("prefill.layer"), 0, layers - 1, key=state.LAYER, persist_state="session") if layers > 1 else 0
-    head = state.get(state.HEAD)
-    if head is not None and head >= heads:
-        state.choose_head(head := None)
-    if heads > MOST_HEAD_BUTTONS:
-        st.number_input(t("prefill.head_number"), 0, heads - 1, value=head, key="head_number", on_change=_number_to_head)
-        return layer, head
-    _head_button(None, head)
-    with st.container(horizontal=True, gap="small", key="heads"):
-        for group in range(shape.num_key_value_heads):
-            with st.container(gap="xxsmall", width="content"):
-                st.caption(t("prefill.notes_group", group=group))
-                with st.container(horizontal=True, gap="xxsmall", width="content"):
-                    for number in range(group * shape.group_size, (group + 1) * shape.group_size):
-                        _head_button(number, head)
-    return layer, head
-
-
-def _head_button(number: int | None, chosen: int | None) -> None:
-    words = t("prefill.mean") if number is None else str(number)
-    st.button(words, key=f"head_{number}", type="primary" if number == chosen else "secondary", on_click=state.choose_head, args=(number,))
-
-
-def _number_to_head() -> None:
-    state.choose_head(state.get("head_number"))
+    asking.start_run(str(state.get(state.QUESTION) or ""))

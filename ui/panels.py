@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import EngineError, ErrorInfo
-from engine.trace import ModelInfo, RunStatus, RunView, Token, room_left
-from ui import channel, navigation, numbers, state
-from ui.failures import code_span, explain
+from engine.trace import ModelInfo, RunStatus, RunView, room_left
+from ui import asking, channel, navigation, numbers, state
+from ui.failures import explain
 from ui.numbers import Evidence, Figure
 from ui.state import t
 
@@ -98,7 +97,7 @@ def window_on_run(page: str) -> RunView | None:
             st.markdown(t("shell.empty_title"), text_alignment="center")
             st.button(
                 t("shell.empty_button"), key=f"empty_{page}", type="primary", icon=":material/play_arrow:",
-                on_click=state.start_run, args=(t("home.example_1"),),
+                on_click=asking.start_run, args=(t("home.example_1"),),
             )  # fmt: skip
             st.text(t("home.example_1"), width="content")
     return view
@@ -181,17 +180,3 @@ def formula_check(info: ModelInfo, tokens: int, measured_bytes: int) -> None:
     equal = numbers.formula_bytes(info, tokens) == measured_bytes
     icon, verdict = (":material/check:", "agree") if equal else (":material/difference:", "differ")
     st.markdown(f"{icon} {t('shell.formula_' + verdict, formula=numbers.formula_words(info, tokens), measured=f'{measured_bytes:,} B')}")
-
-
-def strongest_link(weights: np.ndarray, tokens: Sequence[Token]) -> str:
-    """One sentence on a map [newest queries, keys]: the strongest link apart from a token's look at itself and at the first token."""
-    first = weights.shape[1] - len(weights)  # position of the first row
-    links = np.tril(weights, first - 1)
-    links[:, 0] = 0
-    if not links.any():
-        return t("prefill.no_link")
-    row, key = np.unravel_index(int(links.argmax()), links.shape)
-    names = {"query": tokens[first + int(row)], "key": tokens[int(key)]}
-    spans = {name: code_span(visible(token.text, token.raw)) for name, token in names.items()}
-    later = weights[0 if first else 1 :, 0]  # the very first token can look at nothing else
-    return t("prefill.link", weight=f"{links[row, key]:.2f}", sink=f"{later.mean():.0%}", **spans)

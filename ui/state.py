@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
 import streamlit as st
 
-from engine.errors import EmptyPrompt, EngineError, ErrorInfo, InvalidSetting, RunUnknown
+from engine.errors import EngineError, ErrorInfo, RunUnknown
 from engine.serve.protocol import SteerAction
-from engine.trace import RunSettings, RunStatus, RunView, StopReason
+from engine.trace import RunSettings, RunView, StopReason
 from ui import i18n, resources, theme
 
 # Widget keys, shared by the widgets in inputs, transport and the pages.
@@ -24,12 +23,17 @@ LANGUAGE, QUESTION, MODEL, DEVICE, SPEED = "language", "question", "model", "dev
 MAX_NEW, TEMPERATURE, TOP_K, TOP_P, SEED = "max_new_tokens", "temperature", "top_k", "top_p", "seed"
 TEMPLATE, SYSTEM_ON, SYSTEM_TEXT = "use_chat_template", "system_on", "system_text"
 LAYER, HEAD, SHOW_SPECIAL = "layer", "head", "show_special"
+FILES_READ, WHOLE = "files_read", "whole_question"  # files put on the desk; whether a long question stands in its field in full
+LAYER_MEAN, SINK, ANSWER_ROWS, MAP_END = "layer_mean", "sink", "answer_rows", "map_end"  # of the attention map
+QUERY_AT, KEY_AT = "query_at", "key_at"  # positions of the token that reads and of the one that is read
+CUT_TEXT, CUT_WORD, PAIR_EN, PAIR_ZH = "cut_text", "cut_word", "pair_en", "pair_zh"  # what the Tokenize page cuts
+PRESET_RUN, LINK_ASKED, PAIR_RUNS, PAIR_GUESS = "preset_run", "link_asked", "pair_runs", "pair_guess"
 
 _SESSION, _RUN, _KEY, _CURSOR = "session_id", "run_id", "run_key", "cursor"
-_NOTICE, _CHANNEL, _MAP, _TERMS = "notice", "channel", "attention_map", "terms"
+_NOTICE, _CHANNEL, _FOUND, _TERMS = "notice", "channel", "found_", "terms"
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
-MAX_NEW_LIMIT, TOP_K_LIMIT, SEED_LIMIT, TEMPERATURE_LIMIT, QUESTION_LIMIT = 2048, 1000, 2**31 - 1, 2.0, 20_000
-ROWS_AHEAD = 64  # of an attention map: steps that a run may have taken since its snapshot
+MAX_NEW_LIMIT, TOP_K_LIMIT, SEED_LIMIT, TEMPERATURE_LIMIT, QUESTION_LIMIT = 2048, 1000, 2**31 - 1, 2.0, 1_000_000
+T = TypeVar("T")
 SPEEDS: Mapping[str, float] = {"slow": 0.667, "half": 0.1, "real": 0.0}
 
 
@@ -41,7 +45,7 @@ def begin() -> None:
         _find_run(st.query_params.get("run"), st.query_params.get("key"))
     elif run_id() is not None and current_view() is None:  # its record has left the store
         notify(RunUnknown(run=str(run_id())).info)
-        st.session_state.update({_RUN: None, _KEY: None, _CURSOR: None, _MAP: None})
+        st.session_state.update({_RUN: None, _KEY: None, _CURSOR: None})
 
 
 def _set_defaults() -> None:
@@ -52,6 +56,7 @@ def _set_defaults() -> None:
     st.session_state.update({MAX_NEW: 48, TEMPERATURE: base.temperature, TOP_K: base.top_k, TOP_P: base.top_p, SEED: base.seed})
     st.session_state.update({TEMPLATE: True, SYSTEM_ON: True, SYSTEM_TEXT: ""})
     st.session_state.update({LAYER: None, HEAD: None, SHOW_SPECIAL: False})
+    st.session_state.update({LAYER_MEAN: False, SINK: "show", ANSWER_ROWS: False, MAP_END: None, QUERY_AT: None, KEY_AT: None})
 
 
 def _find_run(run: str | None, key: str | None) -> None:
@@ -161,54 +166,6 @@ def steer(action: SteerAction, pace_s: float | None = None) -> None:
             notify(error.info)
 
 
-def start_run(question: str, *, play: bool = True) -> None:
-    """A new run with the sidebar's settings becomes the current one; a refusal becomes the notice of the next picture."""
-    previous, client = current_view(), resources.engine()
-    if not question.strip():
-        notify(EmptyPrompt().info)
-        return
-    model, device = st.session_state[MODEL], st.session_state[DEVICE]
-    try:
-        if client.model_status(model, device).state in {"absent", "failed"}:
-            client.load_model(model, device)  # the run would bring it too; asked for here, the sidebar shows it coming
-        ticket = client.submit(question, run_settings(), model=model, device=device, session=session_id(), play=play, pace_s=pace_s())
-    except EngineError as error:
-        notify(error.info)
-        return
-    if previous is not None and previous.status != RunStatus.ENDED and may_steer():
-        steer("cancel")
-    st.session_state.update({_RUN: ticket.run_id, _KEY: ticket.key, _CURSOR: None, _MAP: None, QUESTION: question})
-
-
-def run_settings() -> RunSettings:
-    """The sidebar as settings of a run. Widgets check in the browser only, so every value is brought into its range again."""
-    state = st.session_state
-    system = str(state[SYSTEM_TEXT]).strip() or None
-    return RunSettings(
-        max_new_tokens=int(_between(MAX_NEW, 1, MAX_NEW_LIMIT)),
-        temperature=_between(TEMPERATURE, 0, TEMPERATURE_LIMIT),
-        top_k=int(_between(TOP_K, 0, TOP_K_LIMIT)),
-        top_p=_between(TOP_P, 0, 1),
-        seed=int(_between(SEED, 0, SEED_LIMIT)),
-        use_chat_template=bool(state[TEMPLATE]) and has_template(),
-        system_prompt=system if state[SYSTEM_ON] else "",
-    )
-
-
-def has_template() -> bool:
-    """Whether the chosen model can use a chat template; a model that has not been loaded yet is believed to."""
-    info = resources.engine().model_status(st.session_state[MODEL], st.session_state[DEVICE]).info
-    return info is None or info.has_chat_template
-
-
-def _between(key: str, low: float, high: float) -> float:
-    """The number of widget `key`, clamped. Raises InvalidSetting where it is no number at all."""
-    value = st.session_state.get(key)
-    if not isinstance(value, int | float) or value != value:
-        raise InvalidSetting(field=key, value=str(value), allowed=f"{low} … {high}")
-    return min(max(value, low), high)
-
-
 def pace_s() -> float:
     return SPEEDS.get(st.session_state.get(SPEED, "real"), 0.0)
 
@@ -264,18 +221,15 @@ def set_channel(condition: str | None) -> None:
         st.session_state[_CHANNEL] = (run_id(), condition)
 
 
-def attention_map(view: RunView, layer: int, head: int | None, most: int) -> np.ndarray:
-    """How the last `most` prompt tokens of a run read its prompt: float32 [rows, prompt tokens] of one head (None: mean of all).
-
-    The engine gives the newest rows; those of the answer are cut off here. One map is kept, until another is asked for. Raises EngineError.
-    """
-    prompt, wanted = len(view.tokens), (view.run_id, layer, head)
-    kept = st.session_state.get(_MAP)
-    if kept is None or kept[0] != wanted:
-        written = len(view.steps)
-        rows = min(prompt, most) + written + (0 if view.status in {RunStatus.PAUSED, RunStatus.ENDED} else ROWS_AHEAD)
-        newest = resources.engine().attention(view.run_id, layer, head, rows=rows)
-        answer = newest.shape[1] - prompt  # rows below the prompt's own, one per answer token that has been read
-        kept = (wanted, newest[: len(newest) - answer, :prompt][-most:].copy())
-        st.session_state[_MAP] = kept
+def remembered(name: str, key: Hashable, find: Callable[[], T]) -> T:
+    """What `find` gives, kept under `name` until it is asked for with another `key`. What `find` raises is not kept."""
+    kept = st.session_state.get(_FOUND + name)
+    if kept is None or kept[0] != key:
+        kept = (key, find())
+        st.session_state[_FOUND + name] = kept
     return kept[1]
+
+
+def adopt(run: str, key: str, question: str) -> None:
+    """A new run becomes this session's current one."""
+    st.session_state.update({_RUN: run, _KEY: key, _CURSOR: None, QUERY_AT: None, KEY_AT: None, QUESTION: question})

@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.serve.protocol import Snapshot
 from engine.trace import RunStatus, RunView
-from ui import choice, panels, resources, state
+from ui import asking, choice, panels, resources, state
 from ui.components.progress import progress
 from ui.state import t
 
@@ -80,7 +80,7 @@ def play_or_pause() -> None:
     view = state.current_view()
     state.set_cursor(None)
     if view is None or view.status == RunStatus.ENDED:
-        state.start_run(question())
+        asking.start_run(question())
     else:
         state.steer("play" if view.status == RunStatus.PAUSED else "pause", state.pace_s())
 
@@ -94,7 +94,7 @@ def step_on() -> None:
     """One computed step forward; at the end of them, one new step from the engine."""
     view, cursor = state.current_view(), state.cursor()
     if view is None:
-        state.start_run(question(), play=False)
+        asking.start_run(question(), play=False)
         state.steer("step")
     elif cursor is not None:
         state.set_cursor(cursor + 1 if cursor + 2 < len(view.generated) else None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -15,7 +14,6 @@ from engine.trace import RunSettings, RunStatus, RunView, StopReason, Token
 from tests.app.visit import ask, go_to, open_app, view_of, wait_for, words_of
 from tests.samples import PREFILL, step
 from ui import i18n, numbers, resources, state
-from ui.figures import attention
 
 pytestmark = pytest.mark.usefixtures("engine_process")
 
@@ -148,40 +146,3 @@ def test_page_and_engine_agree_on_the_answer(raw: tuple[bytes, ...]) -> None:
     view = ended(None, *raw)
     assert numbers.answer_text(view) == detokenize.answer_text(view.generated)
     assert b"".join(raw).decode("utf-8", "replace").startswith(numbers.answer_text(view))
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
-    """How many rows of attention maps the pages have asked for."""
-    rows_asked: list[int | None] = []
-    client = resources.engine()
-    attend = client.attention
-
-    def noting(run_id: str, layer: int, head: int | None = None, timeout_s: float = 15.0, *, rows: int | None = None) -> np.ndarray:
-        rows_asked.append(rows)
-        return attend(run_id, layer, head, timeout_s, rows=rows)
-
-    monkeypatch.setattr(client, "attention", noting)
-    return rows_asked
-
-
-def test_a_long_prompt_is_asked_for_no_more_rows_than_are_drawn(asked: list[int | None]) -> None:
-    app = open_app()
-    run = ask(app, "the cat sat on the mat " * 60, max_new_tokens=4)
-    prompt = len(run.tokens)
-    assert prompt > attention.MOST_TOKENS
-    whole = resources.engine().attention(run.run_id, 1, None)[:prompt, :prompt]
-    asked.clear()
-    go_to(app, "prefill")
-    assert not app.exception
-    assert asked == [attention.MOST_TOKENS + len(run.steps)]
-    _, kept = app.session_state["attention_map"]
-    assert kept.shape == (attention.MOST_TOKENS, prompt)
-    np.testing.assert_allclose(kept, whole[-attention.MOST_TOKENS :], atol=1e-6)
-    hidden = float(whole[-256:, : prompt - 256].sum() / whole[-256:].sum())
-    places = {"hidden": prompt - 256, "shown": 256, "share": f"{hidden:.0%}"}
-    assert i18n.text("en", "prefill.hidden", **places) in words_of(app)
-    app.button(key="head_3").click().run()
-    wanted, _ = app.session_state["attention_map"]
-    assert wanted == (run.run_id, 1, 3)
-    assert len(asked) == 2

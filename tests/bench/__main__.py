@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench import browser_bench, channel_bench, engine_bench, start_bench
+from tests.bench import attention_bench, browser_bench, channel_bench, engine_bench, layer_bench, map_bench, start_bench
 from tests.bench.report import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
     "tpot": engine_bench.tpot,
     "prefill": engine_bench.prefill,
     "recording": engine_bench.recording,
+    "layers": layer_bench.layers,
+    "attention": attention_bench.attention,
     "channel": channel_bench.channel,
     "browser": browser_bench.browser,
+    "map": map_bench.attention_map,
     "start": start_bench.start,
 }
 

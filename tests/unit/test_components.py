@@ -12,7 +12,20 @@ from streamlit.testing.v1 import AppTest
 
 from ui.components.mount import ASSETS, SHARED_LABELS, SHARED_SCRIPTS, live_data, script, style
 
-NAMES = ("progress", "token_strip", "notes", "candidates", "answer", "meters", "bytes_view", "clock")
+NAMES = (
+    "progress",
+    "token_strip",
+    "notes",
+    "candidates",
+    "answer",
+    "meters",
+    "bytes_view",
+    "clock",
+    "reading",
+    "merges",
+    "wrapping",
+    "attention_map",
+)
 TEXTS = tomllib.loads((ASSETS.parent / "text" / "components.toml").read_text(encoding="utf-8"))
 ENDS = "answer_end_"
 FORBIDDEN = (
@@ -31,7 +44,8 @@ AA = 4.5
 
 
 def read(name: str, kind: str) -> str:
-    return (ASSETS / name / f"{name}.{kind}").read_text(encoding="utf-8")
+    """One of a component's files; of its scripts, all that are its own."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((ASSETS / name).glob(f"*.{kind}")))
 
 
 def module(name: str) -> ModuleType:
@@ -75,7 +89,7 @@ def test_text_can_only_reach_the_page_as_text(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_handlers_are_assigned_not_added(name: str) -> None:
     assert "addEventListener" not in read(name, "js")
-    assert shared_source().count("addEventListener") == 1  # the page's visibility, once per page
+    assert shared_source().count("addEventListener") == 2  # visibility and the way to another page, each once per page
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -143,13 +157,18 @@ def mount_all() -> None:
     from pathlib import Path
     from tomllib import loads
 
+    import numpy as np
+
     import ui.components
+    from tests.samples import token
 
     path = Path(ui.components.__file__).parents[2] / "assets" / "text" / "components.toml"
     labels = {key: words["zh"] for key, words in loads(path.read_text(encoding="utf-8")).items()}
     labels |= dict.fromkeys(import_module("ui.components.answer").LABELS, "…")
-    for name in ("token_strip", "notes", "candidates", "answer", "meters", "bytes_view", "clock"):
+    for name in ("token_strip", "notes", "candidates", "answer", "meters", "bytes_view", "clock", "reading"):
         getattr(import_module(f"ui.components.{name}"), name)(run_id=None, path="", key=name, labels=labels)
+    tokens = [token(3), token(4)]
+    import_module("ui.components.attention_map").attention_map(key="map", labels=labels, name="…", tokens=tokens, weights=np.eye(2))
     known = {"status": None, "tokens": False, "prefill": False, "generated": None}
     result = import_module("ui.components.progress").progress(run_id=None, path="", key="progress", labels=labels, known=known)
     assert result.moved is None

@@ -22,6 +22,8 @@ LABELS = (
     "answer_question",
 )
 
+QUESTION_SHOWN = 2_000  # characters: the tokens, once known, bring the rest
+
 _render = register("answer")
 
 
@@ -38,4 +40,4 @@ def answer(
 
     `question`: what stands on the paper until the run's own tokens are known.
     """
-    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels, question=question or ""))
+    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels, question=(question or "")[:QUESTION_SHOWN]))

@@ -1,7 +1,8 @@
 """Registers the browser components from their asset files and mounts them. Knows files and Streamlit; knows no component's meaning.
 
-A component is `assets/components/<name>/<name>.{html,css,js}`. The shared scripts of `assets/components/live/` are put before its own,
-so that every component brings the same live channel (one connection per page and run, see `live.js`).
+A component is `assets/components/<name>/<name>.{html,css,js}`, and further scripts beside it where one would be long. The shared
+scripts of `assets/components/live/` are put before its own, so that every component brings the same live channel (one connection
+per page and run, see `live.js`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ SHARED_LABELS = ("live_template", "live_prompt", "live_answer", "live_special", 
 
 
 def script(name: str) -> str:
-    """A component's whole script: what all share, then its own."""
+    """A component's whole script: what all share, then its own, the file with its name last."""
     shared = [ASSETS / "live" / f"{part}.js" for part in SHARED_SCRIPTS]
-    return "\n".join(path.read_text(encoding="utf-8") for path in (*shared, ASSETS / name / f"{name}.js"))
+    own = sorted((ASSETS / name).glob("*.js"), key=lambda path: (path.stem == name, path.stem))
+    return "\n".join(path.read_text(encoding="utf-8") for path in (*shared, *own))
 
 
 def style(name: str) -> str:

@@ -1,158 +1,176 @@
-// One chip per token; tokens that make one character only together stand under a brace with that character.
+// The token strip: chips, their card, the links between them, and the keys that walk along them.
+// Knows the run's store and what the page asked for; knows no model and no page.
 
-const MOVES = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
+const STEPS = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
+const LINES = { ArrowDown: 1, ArrowUp: -1 };
+const PAGES = { PageDown: 0.8, PageUp: -0.8 };
 
-function chipOf(token, labels) {
-  const chip = element("span", `chip ${token.kind}${token.special ? " special" : ""}`);
-  chip.setAttribute("role", "listitem");
-  chip.tabIndex = -1;
-  chip.append(tokenNodes(token));
-  chip.title = tokenText(token, labels);
-  chip.setAttribute("aria-label", chip.title);
-  return chip;
+/** Whether a fixed list of tokens is the one that is drawn already: every script run brings it anew. */
+function sameTokens(left, right) {
+  if (!left || !right || left.length !== right.length) return !left && !right;
+  return left.every((token, at) => token.id === right[at].id && token.raw === right[at].raw && token.kind === right[at].kind);
 }
 
-const KEPT = 220; // chips left in the page while a long run plays: it is painted at every step
-const KEPT_MAX = 320;
-
-/** The strip's chips in order, in groups; appends one token at a time. */
-class Chips {
-  constructor(box) {
-    Object.assign(this, { box, all: [], nodes: new WeakMap(), grouper: new Grouper(), parked: [] });
+class Strip {
+  constructor(view) {
+    const find = (selector) => view.root.querySelector(selector);
+    const [frame, box, empty, card, legend, toggle] = [".frame", ".chips", ".ob-empty", ".card", ".ob-legend", ".switch"].map(find);
+    Object.assign(this, { view, frame, box, empty, card, legend, toggle, source: {} });
+    this.chips = new Chips(box);
+    this.links = new Links(this.chips);
+    this.begin();
+    this.listen();
   }
 
-  clear() {
-    this.box.replaceChildren();
-    this.all = [];
-    this.parked = [];
-    this.grouper = new Grouper();
+  /** `current`: the chip that Tab leads to; `pointed`: the one under the pointer. */
+  begin() {
+    this.chips.clear();
+    Object.assign(this, { drawn: 0, current: null, pointed: null, newest: null });
   }
 
-  push(token, labels) {
-    const chip = chipOf(token, labels);
-    this.all.push(chip);
-    const group = this.grouper.push(token);
-    if (group.tokens.length === 1) {
-      this.nodes.set(group, chip);
-      this.box.append(chip);
-    } else {
-      this.gather(group, chip);
-    }
+  get focused() {
+    return this.view.root.querySelector(".chip:focus");
   }
 
-  /** Put a chip, and the group that was swallowed with it, under the brace of `group`. */
-  gather(group, chip) {
-    const box = this.braced(group);
-    if (group.absorbed) {
-      const old = this.nodes.get(group.absorbed);
-      box.append(...(old.classList.contains("group") ? old.querySelectorAll(".chip") : [old]));
-      if (old.classList.contains("group")) old.remove();
-    }
-    box.append(chip);
-    box.classList.toggle("open", group.text === null);
-    const caption = box.querySelector(".caption");
-    caption.replaceChildren(group.text === null ? "…" : this.captionOf(group.text));
+  listen() {
+    const chipAt = (event) => event.target.closest(".chip") ?? event.target.closest(".group")?.querySelector(".chip") ?? null;
+    this.box.onpointerover = (event) => {
+      const chip = chipAt(event);
+      if (chip && chip !== this.pointed) this.show((this.pointed = chip));
+    };
+    this.box.onpointerleave = () => {
+      this.pointed = null;
+      this.show(this.focused);
+    };
+    this.box.onclick = (event) => {
+      this.focus(chipAt(event));
+      this.choose(chipAt(event));
+    };
+    this.box.onkeydown = (event) => {
+      const chip = event.target.closest(".chip");
+      if (!chip || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || !this.obey(chip, event)) return;
+      event.preventDefault();
+      event.stopPropagation(); // the page's own keys play and step the run
+    };
+    this.toggle.onclick = () => {
+      live.stripIds = this.toggle.getAttribute("aria-pressed") !== "true"; // for every strip, as long as the page lives
+      const views = [live.idle, ...Object.values(live.runs)].flatMap((store) => [...store.views]);
+      for (const view of views) if (view.name === this.view.name) view.redraw();
+    };
   }
 
-  /** Take out whole lines from the top, so that no line below breaks elsewhere. */
-  park() {
-    const nodes = [...this.box.children];
-    if (nodes.length < KEPT_MAX || this.box.querySelector(":focus")) return;
-    const foot = (node) => node.offsetTop + node.offsetHeight;
-    let at = nodes.length - KEPT;
-    const line = foot(nodes[at]);
-    while (at > 0 && Math.abs(foot(nodes[at - 1]) - line) < 4) at -= 1;
-    this.parked.push(...nodes.slice(0, at));
-    for (const node of nodes.slice(0, at)) node.remove();
+  /** Do what a key asks for; false where it means nothing here. */
+  obey(chip, { key, repeat }) {
+    const { all } = this.chips;
+    const at = this.chips.at(chip);
+    if (key in STEPS) this.focus(all[Math.min(Math.max(at + STEPS[key], 0), all.length - 1)]);
+    else if (key in LINES) this.focus(all[this.chips.beside(at, LINES[key])]);
+    else if (key in PAGES) this.focus(all[this.chips.beside(at, PAGES[key] * this.frame.clientHeight)]);
+    else if (this.view.data.pick && (key === "Enter" || key === " ")) this.choose(repeat ? null : chip);
+    else return false;
+    return true;
   }
 
-  unpark() {
-    if (this.parked.length) this.box.prepend(...this.parked);
-    this.parked = [];
-  }
-
-  captionOf(text) {
-    return /^[\p{C}\p{Z}]*$/u.test(text) ? visible(text) : text.trim();
-  }
-
-  braced(group) {
-    const node = this.nodes.get(group);
-    if (node.classList.contains("group")) return node;
-    const box = element("span", `group ${group.kind}`);
-    box.setAttribute("role", "presentation");
-    const [caption, brace] = [element("span", "caption"), element("span", "brace")];
-    for (const part of [caption, brace]) part.setAttribute("aria-hidden", "true");
-    node.replaceWith(box);
-    box.append(caption, brace, node);
-    this.nodes.set(group, box);
-    return box;
-  }
-}
-
-function createTokenStrip(view) {
-  const [frame, box, empty, detail] = [".frame", ".chips", ".ob-empty", ".detail"].map((selector) => view.root.querySelector(selector));
-  const chips = new Chips(box);
-  let drawn = 0;
-  let newest = null;
-
-  const show = (chip) => setText(detail, chip ? chip.title.replaceAll("\n", "↵") : chips.all.length ? view.data.labels.token_strip_hint : "");
-  box.onpointerover = (event) => show(event.target.closest(".chip"));
-  box.onpointerleave = () => show(null);
-  box.onclick = (event) => focusChip(event.target.closest(".chip"));
-  frame.onscroll = () => {
-    if (scrolledUp()) chips.unpark();
-  };
-  const scrolledUp = () => frame.scrollTop < -60; // the strip hangs from its end: 0 is the newest line
-  const focusChip = (chip) => {
+  focus(chip) {
     if (!chip) return;
-    chips.unpark();
-    const before = box.querySelector('[tabindex="0"]');
-    if (before) before.tabIndex = -1;
+    const [token, { labels }] = [this.chips.tokenOf(chip), this.view.data];
+    this.lead(chip);
+    chip.setAttribute("aria-label", [tokenText(token, labels), ...this.links.say(token.position, labels)].join(" · "));
+    chip.setAttribute("aria-posinset", this.chips.at(chip) + 1);
+    chip.setAttribute("aria-setsize", this.chips.all.length);
+    chip.focus();
+    this.show(chip);
+  }
+
+  /** Make a chip the one that Tab comes to. */
+  lead(chip) {
+    if (this.current) this.current.removeAttribute("tabindex");
+    this.current = chip;
     chip.tabIndex = 0;
-    chip.focus({ preventScroll: false });
-    show(chip);
-  };
-  box.onkeydown = (event) => {
-    if (!(event.key in MOVES) || event.ctrlKey || event.altKey || event.metaKey) return;
-    event.preventDefault();
-    event.stopPropagation(); // the page's own arrow keys step the run
-    const at = chips.all.indexOf(event.target.closest(".chip"));
-    focusChip(chips.all[Math.min(Math.max(at + MOVES[event.key], 0), chips.all.length - 1)]);
-  };
+    chip.onfocus = () => this.show(chip);
+    chip.onblur = () => this.show(this.pointed);
+  }
 
-  const restart = (data, labels) => {
-    chips.clear();
-    drawn = 0;
-    newest = null;
-    show(null);
-    frame.classList.toggle("newest", data.show === "all");
-    box.setAttribute("aria-label", labels.token_strip_name);
-    setText(empty, labels.token_strip_none);
-  };
-  const markNewest = (chip) => {
-    newest?.classList.remove("newest");
-    newest = chip;
-    newest?.classList.add("newest");
-  };
+  choose(chip) {
+    if (chip && this.view.data.pick) this.view.component.setTriggerValue("picked", this.chips.tokenOf(chip).position);
+  }
 
-  const draw = ({ store, shown, full, data, labels }) => {
-    if (full) restart(data, labels);
+  /** The card of one chip; without one, what the reader can do here. */
+  show(chip) {
+    const [{ labels, pick }, { chips, links, card }] = [this.view.data, this];
+    const token = chip && chips.tokenOf(chip);
+    if (!token) {
+      const hint = pick ? labels.token_strip_choose : labels.token_strip_hint;
+      card.replaceChildren(element("div", "hint", chips.all.length ? hint : ""));
+      return;
+    }
+    const [group, said] = [chips.groupOf(chip), links.say(token.position, labels)];
+    card.replaceChildren(tokenLine(token, labels), ...(group ? [groupLine(token, group, labels)] : []));
+    if (said.length) card.append(element("div", "line links", said.join(" · ")));
+  }
+
+  /** Begin anew, unless what is on the page is the beginning of what is wanted. */
+  restart(store, { show, tokens, labels }, count) {
+    const wanted = { store, epoch: store.epoch, spoken: labels.live_token, show };
+    const same = Object.keys(wanted).every((name) => wanted[name] === this.source[name]) && sameTokens(tokens, this.source.tokens);
+    if (same && count >= this.drawn) return;
+    this.source = { ...wanted, tokens };
+    this.begin();
+  }
+
+  /** Everything but the chips: words, switch, links, legend. */
+  dress(data) {
+    const { chips, links, view, box, toggle, empty } = this;
+    const ids = live.stripIds ?? data.ids ?? false;
+    setText(toggle, data.labels.token_strip_ids);
+    setAttribute(toggle, "aria-pressed", ids);
+    setAttribute(box, "aria-label", data.labels.token_strip_name);
+    setText(empty, data.labels.token_strip_none);
+    const before = links.reader;
+    links.draw(data);
+    this.legend.replaceChildren(...legendNodes(chips, links, data.labels));
+    const marks = { "with-ids": ids, joined: chips.joined, reading: links.weights !== null, pick: Boolean(data.pick) };
+    for (const [name, on] of Object.entries(marks)) view.root.classList.toggle(name, on);
+    this.frame.classList.toggle("newest", this.follows(data));
+    if (chips.all.length && !this.current) this.lead(chips.all[0]);
+    if (links.reader !== null && links.reader !== before) this.reveal(chips.all.find((_, at) => chips.tokens[at].position === links.reader));
+    this.show(this.pointed ?? this.focused);
+  }
+
+  /** Whether the strip hangs from its newest line. */
+  follows({ show, tokens, reader }) {
+    return show === "all" && !tokens && (reader ?? null) === null;
+  }
+
+  /** Scroll the frame to a chip; the page stays where it is. */
+  reveal(chip) {
+    if (!chip) return;
+    const [own, around] = [chip.getBoundingClientRect(), this.frame.getBoundingClientRect()];
+    if (own.top < around.top || own.bottom > around.bottom) this.frame.scrollTop += own.top - around.top - around.height / 2;
+  }
+
+  draw({ store, shown, full, data, cursor }) {
+    const { chips } = this;
     const start = data.tokens ?? store.tokens;
     const count = start.length + (data.show === "all" && !data.tokens ? shown : 0);
-    for (; drawn < count; drawn += 1) chips.push(drawn < start.length ? start[drawn] : generatedToken(store, drawn - start.length), labels);
-    if (full && chips.all.length) {
-      chips.all[0].tabIndex = 0;
-      setText(detail, labels.token_strip_hint);
+    if (full) this.restart(store, data, count);
+    const [joined, before] = [chips.joined, this.drawn];
+    for (; this.drawn < count; this.drawn += 1) {
+      chips.push(this.drawn < start.length ? start[this.drawn] : generatedToken(store, this.drawn - start.length), data.labels);
     }
-    empty.hidden = count > 0;
-    const writing = data.show === "all" && count > start.length && (store.status !== "ended" || data.cursor !== null);
-    markNewest(writing ? chips.all.at(-1) : null);
-    if (store.status !== "running") chips.unpark();
-    else if (data.show === "all" && drawn % 32 === 0 && !scrolledUp()) chips.park();
-  };
-  return { draw, sized: true };
+    if (full || joined !== chips.joined || before <= start.length) this.dress(data);
+    this.empty.hidden = count > 0;
+    this.toggle.hidden = count === 0;
+    const writing = this.follows(data) && count > start.length && (store.status !== "ended" || cursor !== null);
+    this.newest?.classList.remove("newest");
+    this.newest = writing ? chips.all.at(-1) : null;
+    this.newest?.classList.add("newest");
+  }
 }
 
 export default function tokenStrip(component) {
-  return live.mount("token_strip", component, createTokenStrip);
+  return live.mount("token_strip", component, (view) => {
+    const strip = new Strip(view);
+    return { draw: (now) => strip.draw(now) };
+  });
 }

@@ -1,0 +1,98 @@
+"""Arithmetic on rows of an attention map, on rows whose shares are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ui import weights
+
+
+def causal(count: int) -> np.ndarray:
+    """Rows that sum to 1 over the keys up to the diagonal, float32 [count, count]."""
+    rows = np.tril(np.random.default_rng(0).random((count, count), dtype=np.float32))
+    return rows / rows.sum(1, keepdims=True)
+
+
+def sinking(count: int, share: float) -> np.ndarray:
+    """Every row but the first gives `share` to the first token and the rest to itself."""
+    rows = np.eye(count, dtype=np.float32) * (1 - share)
+    rows[:, 0] = share
+    rows[0] = np.eye(count)[0]
+    return rows
+
+
+@pytest.mark.parametrize("rows", [1, 5, 12])
+def test_the_sink_is_told_without_the_first_tokens_own_row(rows: int) -> None:
+    assert weights.sink_share(sinking(12, 0.62)[-rows:]) == pytest.approx(0.62)
+    assert weights.sink_share(sinking(1, 0.62)) == 0.0, "the only token looks at nothing else"
+
+
+def test_without_the_sink_each_row_sums_to_one_again() -> None:
+    rows = causal(30)
+    taken = weights.without_sink(rows)
+    np.testing.assert_allclose(taken[1:, 1:].sum(1), 1, atol=1e-5)
+    assert not taken[0, 1:].any(), "the first token has nothing else to look at"
+    np.testing.assert_array_equal(taken[:, 0], rows[:, 0])
+    np.testing.assert_allclose(taken[7, 3] / taken[7, 5], rows[7, 3] / rows[7, 5], rtol=1e-5)
+    np.testing.assert_array_equal(np.triu(taken, 1), 0)
+
+
+def test_a_row_that_sees_only_the_sink_stays_empty() -> None:
+    assert not weights.without_sink(sinking(4, 1.0))[:, 1:].any()
+
+
+def test_hidden_share_is_what_the_drawn_columns_lack() -> None:
+    rows = causal(600)[-256:]
+    assert weights.hidden_share(rows, 344) == pytest.approx(1 - rows[:, 344:].sum(1).mean(), abs=1e-5)
+    taken = weights.without_sink(rows)
+    assert weights.hidden_share(taken, 344, "renormalise") == pytest.approx(1 - taken[:, 344:].sum(1).mean(), abs=1e-5)
+    assert weights.hidden_share(rows, 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "end", "query", "drawn"),
+    [
+        (100, None, None, (0, 100)),
+        (100, 40, 3, (0, 100)),  # an end from a longer run
+        (1000, None, None, (744, 1000)),
+        (1000, None, 800, (744, 1000)),
+        (1000, None, 300, (109, 365)),  # the row that was picked is drawn
+        (1000, None, 10, (0, 256)),
+        (1000, 500, 10, (244, 500)),
+        (1000, 9000, None, (744, 1000)),
+        (1000, 1, None, (0, 256)),
+    ],
+)
+def test_what_is_drawn_of_a_long_text(count: int, end: int | None, query: int | None, drawn: tuple[int, int]) -> None:
+    span = weights.span_drawn(count, end, query)
+    assert (span.start, span.stop) == drawn
+    assert end is not None or query is None or query in span
+
+
+def test_the_strongest_link_is_none_to_oneself_or_the_first() -> None:
+    rows = sinking(8, 0.4)
+    assert weights.strongest(rows) is None
+    rows[6, 2], rows[5, 4] = 0.1, 0.2
+    assert weights.strongest(rows) == (5, 4, pytest.approx(0.2))
+    assert weights.strongest(rows[-2:]) == (6, 2, pytest.approx(0.1)), "positions, whatever rows there are"
+    wanted = np.ones(8, bool)
+    wanted[4] = False
+    assert weights.strongest(rows, wanted) == (6, 2, pytest.approx(0.1))
+    wanted[6] = False
+    assert weights.strongest(rows, wanted) is None
+
+
+@pytest.mark.parametrize("rows", [1, 4, 9])
+def test_packed_rows_are_the_triangle_number_by_number(rows: int) -> None:
+    whole = causal(9)
+    numbers = iter(np.frombuffer(weights.packed(whole[-rows:]), "<f4"))
+    first = 9 - rows
+    for row in range(rows):
+        for column in range(row + 1):
+            assert next(numbers) == whole[first + row, first + column]
+    assert next(numbers, None) is None
+
+
+def test_the_largest_map_weighs_little() -> None:
+    assert len(weights.packed(causal(4096)[-weights.MOST_DRAWN :])) * 4 / 3 < 2 * 1024**2 / 8

@@ -1,0 +1,42 @@
+"""Numbers of one kind as bars, to scale. Knows bars and role colours; does not know what is counted."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import streamlit as st
+
+from ui import state
+
+_ROW = (
+    '<div style="display:grid;grid-template-columns:minmax(5em,min(15em,35%)) minmax(3em,1fr) minmax(4.5em,auto);gap:0.8em;'
+    'align-items:center;padding:0.2em 0;font-variant-numeric:tabular-nums">'
+    '<span>{name}</span>{bar}<span style="text-align:right">{words}</span></div>'
+)
+_BAR = '<span style="display:block;width:{width:.2f}%;min-width:2px;height:0.95em;background:{colour};border-radius:3px"></span>'
+_NO_BAR = '<span style="display:block;height:0.95em;border:1px dashed {colour};border-radius:3px"></span>'
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One bar: its name, its value (None: there is none yet), the value in words, and whose colour it has."""
+
+    name: str
+    value: float | None
+    words: str
+    role: Literal["prompt", "answer", "notes", "template", "good"]
+
+
+def scale(rows: Sequence[Row]) -> None:
+    """Draw the rows; the largest value fills the room there is."""
+    largest = max((row.value for row in rows if row.value), default=1.0)
+    st.html("".join(_drawn(row, largest) for row in rows), width="stretch")
+
+
+def _drawn(row: Row, largest: float) -> str:
+    colour = getattr(state.palette(), row.role)
+    bar = _NO_BAR.format(colour=colour) if row.value is None else _BAR.format(width=row.value / largest * 100, colour=colour)
+    return _ROW.format(name=html.escape(row.name), bar=bar, words=html.escape(row.words))

@@ -1,0 +1,188 @@
+"""The four traits of prefill with this run's numbers.
+
+Knows a run's snapshot and the words; does not know which page it stands on.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from engine.errors import EngineError
+from engine.measure import flops
+from engine.trace import ModelInfo, PrefillTrace, RunView, WorkPeak
+from ui import failures, numbers, panels, state
+from ui.figures.bars import Bar, to_scale
+from ui.numbers import Figure, milliseconds
+from ui.state import t
+
+LONGER = (2, 10)  # times as long as this run's question
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Floating-point operations of one pass over so many tokens, and the part of attention in them."""
+
+    tokens: int
+    total: int
+    attention: int
+
+    @classmethod
+    def of(cls, info: ModelInfo, tokens: int) -> Cost:
+        """Raises UnsupportedConfig where the model's numbers do not tell."""
+        return cls(tokens, flops.prefill_flops(info, tokens), flops.attention_flops(info.shape, tokens))
+
+    @property
+    def attention_share(self) -> float:
+        return self.attention / self.total
+
+
+def show(view: RunView) -> None:
+    """Draw the section of a run that has been prefilled."""
+    if view.prefill is None or view.model is None:
+        return
+    st.markdown(f"#### {t('traits.title')}")
+    with st.grid(2, min_column_width=380):
+        with panels.card("trait_work", stretch=True):
+            _work(view.model, view.prefill)
+        with panels.card("trait_parallel", stretch=True):
+            _parallel(view, view.prefill)
+        with panels.card("trait_memory", stretch=True):
+            _memory(view.model, view.prefill)
+        with panels.card("trait_ttft", stretch=True):
+            _ttft(view.prefill)
+
+
+def operations(count: float) -> str:
+    """A number of floating-point operations in the unit that reads best (1000-based)."""
+    for unit, factor in (("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6)):
+        if count >= factor:
+            return f"{count / factor:,.3g} {unit}" if count < 1000 * factor else f"{count / factor:,.0f} {unit}"
+    return f"{count:,.0f} FLOP"
+
+
+def _work(info: ModelInfo, done: PrefillTrace) -> None:
+    _says("work")
+    try:
+        cost = Cost.of(info, done.prompt_tokens)
+    except EngineError as error:
+        st.info(failures.explain(error.info), icon=":material/visibility_off:")
+        return
+    rate = f"{operations(cost.total / done.prefill_s)}/s"
+    _row(
+        "work",
+        Figure(t("traits.flops"), operations(cost.total), "computed", t("traits.flops_help")),
+        Figure(t("traits.rate"), rate, "computed", t("traits.rate_help", time=milliseconds(done.prefill_s))),
+    )
+    st.caption("  \n".join(_formula(info, cost)))
+    st.markdown(f"{t('traits.attention', share=f'{cost.attention_share:.1%}')} {panels.badge('computed')}")
+    st.markdown("\n".join(f"* {_longer(info, cost, times)}" for times in LONGER))
+
+
+def _formula(info: ModelInfo, cost: Cost) -> list[str]:
+    """The three terms with their numbers."""
+    shape = info.shape
+    weights, head = 2 * info.body_parameters * cost.tokens, 2 * info.head_parameters
+    pairs = cost.attention // (4 * shape.num_attention_heads * shape.head_dim)
+    terms = {"heads": shape.num_attention_heads, "head_dim": shape.head_dim, "layers": shape.num_hidden_layers}
+    return [
+        t("traits.formula_weights", body=f"{info.body_parameters:,}", tokens=f"{cost.tokens:,}", product=operations(weights)),
+        t("traits.formula_head", head=f"{info.head_parameters:,}", product=operations(head)),
+        t("traits.formula_attention", pairs=f"{pairs:,}", product=operations(cost.attention), **terms),
+    ]
+
+
+def _longer(info: ModelInfo, now: Cost, times: int) -> str:
+    """What a question so many times as long would cost."""
+    cost = Cost.of(info, now.tokens * times)
+    grown = {"total_times": _times(cost.total / now.total), "attention_times": _times(cost.attention / now.attention)}
+    places = {"times": times, "tokens": f"{cost.tokens:,}", "total": operations(cost.total), "share": f"{cost.attention_share:.1%}"}
+    beyond = f" {t('traits.growth_context', context=f'{info.context_length:,}')}" if cost.tokens > info.context_length else ""
+    return t("traits.growth", **places, **grown) + beyond
+
+
+def _times(factor: float) -> str:
+    return f"{factor:,.1f}" if factor < 10 else f"{factor:,.0f}"
+
+
+def _parallel(view: RunView, done: PrefillTrace) -> None:
+    _says("parallel")
+    read_s = done.prefill_s / done.prompt_tokens
+    write_s = statistics.median(step.forward_s for step in view.steps) if view.steps else None
+    _row(
+        "parallel",
+        Figure(t("traits.per_pass"), f"{done.prompt_tokens:,}", "measured"),
+        Figure(t("traits.per_step"), "1", "measured"),
+    )
+    if write_s is None:
+        st.caption(f":material/hourglass_empty: {t('traits.step_to_come')}")
+        return
+    palette = state.palette()
+    pair = {"read": milliseconds(read_s), "write": milliseconds(write_s)}
+    bars = [
+        Bar(t("traits.read_one"), pair["read"], read_s, palette.prompt),
+        Bar(t("traits.write_one"), pair["write"], write_s, palette.answer),
+    ]
+    st.markdown(f"{t('traits.factor', factor=_times(write_s / read_s), steps=f'{len(view.steps):,}')} {panels.badge('measured')}")
+    _bars("parallel", bars, t("traits.parallel_alt", **pair))
+
+
+def _memory(info: ModelInfo, done: PrefillTrace) -> None:
+    _says("memory")
+    peak = done.peak
+    grown = numbers.NOTHING if peak is None else f"+ {numbers.mebibytes(peak.peak_bytes - peak.before_bytes)}"
+    _row(
+        "memory",
+        Figure(t("traits.kv"), f"0 → {numbers.mebibytes(done.kv_bytes)}", "measured", numbers.in_full(done.kv_bytes)),
+        Figure(t("traits.peak"), grown, "measured", None if peak is None else t("traits.peak_help", **_peak_words(peak))),
+    )
+    panels.formula_check(info, done.kv_tokens, done.kv_bytes)
+    says = t("traits.peak_none") if peak is None else t("traits.peak_says", **_peak_words(peak))
+    st.caption(f"{says} {t('traits.recorded', size=numbers.mebibytes(done.recorded_bytes))}")
+
+
+def _peak_words(peak: WorkPeak) -> dict[str, str]:
+    sizes = {"before": numbers.mebibytes(peak.before_bytes), "peak": numbers.mebibytes(peak.peak_bytes)}
+    return sizes | {"source": t(f"traits.source_{peak.source}")}
+
+
+def _ttft(done: PrefillTrace) -> None:
+    _says("ttft")
+    _row(
+        "ttft",
+        Figure(t("traits.ttft_total"), milliseconds(done.ttft_s), "measured", t("shell.ttft_help")),
+        Figure(t("traits.ttft_share"), f"{done.prefill_s / done.ttft_s:.0%}", "measured", t("traits.ttft_share_help")),
+    )
+    palette = state.palette()
+    parts = {
+        "queue": (done.queue_s, palette.template),
+        "template": (done.template_s, palette.template),
+        "tokenize": (done.tokenize_s, palette.good),
+        "prefill": (done.prefill_s, palette.prompt),
+        "sample": (done.sample_s, palette.answer),
+    }
+    bars = [Bar(t(f"traits.part_{name}"), milliseconds(seconds), seconds, colour) for name, (seconds, colour) in parts.items()]
+    _bars("ttft", bars, t("traits.ttft_alt", parts=", ".join(f"{bar.name} {bar.value}" for bar in bars)))
+
+
+def _says(trait: str) -> None:
+    """A trait's name and its one paragraph."""
+    panels.card_title(t(f"traits.{trait}"))
+    st.markdown(t(f"traits.{trait}_says"))
+
+
+def _row(trait: str, *items: Figure) -> None:
+    """Numbers inside a card, each with its evidence tag."""
+    with st.grid(len(items), min_column_width=190):
+        for number, item in enumerate(items):
+            with st.container(key=f"trait_{trait}_{number}", gap="xxsmall"):
+                st.metric(item.label, item.value, help=item.help)
+                if item.value != numbers.NOTHING:
+                    st.markdown(panels.badge(item.evidence))
+
+
+def _bars(trait: str, bars: Sequence[Bar], alt: str) -> None:
+    st.plotly_chart(to_scale(bars, state.palette()), theme=None, key=f"trait_{trait}_bars", config={"displayModeBar": False}, alt=alt)
