@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from engine.trace import RunStatus
 from ui import numbers, panels, state
 from ui.components.clock import clock
 from ui.sections import attention, lens, links, reading, traits
@@ -14,10 +15,12 @@ if view is None:
 links.preset(view)
 
 # 1 · the reading itself, all tokens at once
+if view.prefill is None and view.status == RunStatus.ENDED:
+    panels.ending(view)
+    st.stop()
 reading.show(view)
 if view.prefill is None or view.model is None:
     st.caption(f":material/hourglass_empty: {t('prefill.waiting')}")
-    panels.ending(view)
     st.stop()
 
 # 2 · who reads whom, what a word refers to, and what came of it

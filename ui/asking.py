@@ -6,6 +6,7 @@ Knows the settings' widget keys and the engine's client; does not know how a run
 from __future__ import annotations
 
 from engine.errors import EmptyPrompt, EngineError, InvalidSetting
+from engine.model import registry
 from engine.serve.client import Ticket
 from engine.trace import RunSettings, RunStatus
 from ui import resources, state
@@ -56,9 +57,12 @@ def run_settings() -> RunSettings:
 
 
 def has_template() -> bool:
-    """Whether the chosen model can use a chat template; a model that has not been loaded yet is believed to."""
+    """Whether the chosen model can use a chat template. Before it is loaded the list of models says so; one that is not listed is
+    believed to."""
     info = resources.engine().model_status(state.get(state.MODEL), state.get(state.DEVICE)).info
-    return info is None or info.has_chat_template
+    if info is not None:
+        return info.has_chat_template
+    return next((spec.chat for spec in registry.MODELS if state.get(state.MODEL) == spec.key), True)
 
 
 def _between(key: str, low: float, high: float) -> float:

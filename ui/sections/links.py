@@ -5,6 +5,7 @@ Knows a run's snapshot and the words; does not know which page it stands on. Ope
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from itertools import product
 
@@ -17,6 +18,8 @@ from ui import asking, bars, failures, i18n, linking, looking, panels, resources
 from ui.sections import pair
 from ui.state import t
 
+log = logging.getLogger(__name__)
+
 EXAMPLES = ("rolled", "broke", "chinese")
 CHINESE, GEMMA = "chinese", "gemma3-270m"
 MOST_LISTED = 300  # tokens; a longer list is no help, a number is
@@ -25,14 +28,21 @@ QUERY_BOX, KEY_BOX = "link_query_box", "link_key_box"
 
 
 def preset(view: RunView) -> None:
-    """Once per run, as soon as its tokens are known and before anything is drawn: pick the pair of words of a ready example."""
-    if not view.tokens or state.get(state.PRESET_RUN) == view.run_id:
+    """Once per run, when its prompt has been read and before anything is drawn: pick the pair that strip, map and list begin with,
+    that is the words of a ready example, else the strongest link of all heads."""
+    if view.prefill is None or state.get(state.PRESET_RUN) == view.run_id:
         return
     state.put(state.PRESET_RUN, view.run_id)
+    if state.get(state.QUERY_AT) is not None:
+        return
     name = example_of(view.prompt)
-    if name is not None and state.get(state.QUERY_AT) is None:
-        for reading, read in pairs(state.language(), name)[:1]:
-            _pick_words(view.tokens, reading, read)
+    if name is not None:
+        _pick_words(view.tokens, *pairs(state.language(), name)[0])
+    elif not _unrecorded(view):
+        try:
+            _pick(*_strongest_pair(view))
+        except EngineError as error:  # the sections ask the engine too, and tell the reader
+            log.info("no link to begin with: %s", error)
 
 
 def show(view: RunView) -> None:
