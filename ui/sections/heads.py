@@ -13,6 +13,7 @@ from ui.state import t
 
 MOST_HEAD_BUTTONS = 24
 BUTTON_PX = 52  # wide enough for a finger, and for the last row of a class
+BESIDE = 3  # heads of one set of notes that leave room for its name beside them
 
 
 def layer_and_head(shape: ModelShape) -> tuple[int | None, int | None]:
@@ -62,10 +63,12 @@ def _head(shape: ModelShape) -> int | None:
 
 def _group(group: int, heads: range, chosen: int | None) -> None:
     """One set of notes and the heads that read it."""
-    with st.container(border=True, width="content", horizontal=True, vertical_alignment="center", gap="xsmall", key=f"notes_{group}"):
+    beside = len(heads) <= BESIDE
+    with st.container(border=True, width="content", horizontal=beside, vertical_alignment="center", gap="xsmall", key=f"notes_{group}"):
         st.caption(t("attention.notes_group", group=group), width="content")
-        for number in heads:
-            _button(number, chosen)
+        with st.container(horizontal=True, width="content", gap="xsmall"):
+            for number in heads:
+                _button(number, chosen)
 
 
 def _button(number: int | None, chosen: int | None) -> None:

@@ -1,0 +1,91 @@
+"""Looks through the real engine process: what comes back is what the engine found, and every refusal is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.errors import LoneSurrogate, OutOfRange, RunFreed
+from engine.serve.client import Ticket
+from engine.trace import RunSettings
+from tests.exam import Exam, open_exam, until
+
+SHORT = RunSettings(max_new_tokens=6, ignore_eos=True)
+
+
+@pytest.fixture(scope="module")
+def exam(tiny_dir: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exam]:
+    made = open_exam(str(tiny_dir("llama")), tmp_path_factory.mktemp("home"))
+    yield made
+    made.client.close()
+
+
+@pytest.fixture
+def ticket(exam: Exam) -> Ticket:
+    made = exam.submit(SHORT)
+    until(lambda: exam.ended(made))
+    return made
+
+
+@pytest.fixture
+def run_id(ticket: Ticket) -> str:
+    return ticket.run_id
+
+
+def test_links_are_the_cells_of_every_heads_map(exam: Exam, run_id: str) -> None:
+    links = exam.client.links(run_id, 9, 4)
+    assert links.shape == (3, 4)
+    cells = [[exam.client.attention(run_id, layer, head)[9, 4] for head in range(4)] for layer in range(3)]
+    np.testing.assert_allclose(links, cells, atol=1e-6)
+
+
+def test_a_window_of_rows_and_the_means(exam: Exam, run_id: str) -> None:
+    whole = exam.client.attention(run_id, None, None)
+    heads = np.mean([exam.client.attention(run_id, layer, None) for layer in range(3)], axis=0)
+    np.testing.assert_allclose(whole, heads, atol=1e-6)
+    rows = exam.client.attention(run_id, 1, 2, rows=3, until=8)
+    np.testing.assert_allclose(rows, exam.client.attention(run_id, 1, 2)[5:8, :8], atol=1e-6)
+
+
+def test_the_last_layers_guess_is_what_the_first_token_was_drawn_from(exam: Exam, run_id: str) -> None:
+    view = exam.client.view(run_id)
+    assert view is not None
+    assert view.prefill is not None
+    rows = exam.client.lens(run_id, 3)
+    assert [row.layer for row in rows] == [0, 1, 2]
+    assert all(len(row.candidates) == 3 for row in rows)
+    last = [(one.id, one.probability) for one in rows[-1].candidates]
+    assert last == [(one.id, pytest.approx(one.probability, abs=1e-5)) for one in view.prefill.candidates[:3]]
+    assert (rows[-1].rank, rows[-1].probability) == (0, pytest.approx(view.prefill.candidates[0].probability, abs=1e-5))
+
+
+def test_a_cut_keeps_every_byte(exam: Exam, run_id: str) -> None:
+    text = "the cat 你好🤗 <|im_end|>"
+    cut = exam.client.cut(run_id, text)
+    assert b"".join(token.raw for token in cut.tokens) == text.encode()
+    assert not any(token.special for token in cut.tokens)
+    assert [id for word in cut.words for id in word.ids] == [token.id for token in cut.tokens]
+
+
+@pytest.mark.parametrize(("query", "key"), [(4, 9), (-1, 0), (10_000, 0), (3, -1)])
+def test_a_link_that_cannot_be_is_refused(exam: Exam, run_id: str, query: int, key: int) -> None:
+    with pytest.raises(OutOfRange):
+        exam.client.links(run_id, query, key)
+
+
+def test_what_cannot_be_sent_and_what_is_gone(exam: Exam, ticket: Ticket) -> None:
+    with pytest.raises(LoneSurrogate):
+        exam.client.cut(ticket.run_id, "a\ud800")
+    with pytest.raises(OutOfRange):
+        exam.client.lens(ticket.run_id, 0)
+    exam.client.steer(ticket.run_id, ticket.key, "cancel")
+    for look in (
+        lambda: exam.client.links(ticket.run_id, 1, 0),
+        lambda: exam.client.lens(ticket.run_id),
+        lambda: exam.client.cut(ticket.run_id, "a"),
+    ):
+        with pytest.raises(RunFreed):
+            look()
