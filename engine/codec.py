@@ -30,6 +30,14 @@ def dump(value: Any) -> bytes:
         raise LoneSurrogate(position=error.start) from error
 
 
+def check_text(text: str) -> None:
+    """Raises LoneSurrogate for text that cannot be written as UTF-8, and so neither sent nor read by a tokenizer."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise LoneSurrogate(position=error.start) from error
+
+
 def load(data: str | bytes, kind: type[T]) -> T:
     """The value of type `kind`. Raises RecordInvalid."""
     try:

@@ -103,6 +103,12 @@ class ModelNotFound(EngineError):
     code = "model_not_found"
 
 
+class ModelNotLoaded(EngineError):
+    """The model is not, or not any more, in memory. Params: model."""
+
+    code = "model_not_loaded"
+
+
 class UnsafeWeights(EngineError):
     """The model offers no safetensors, or wants to run code of its own. Params: model."""
 
@@ -188,13 +194,13 @@ class NotFinite(EngineError):
 
 
 class AttentionUnavailable(EngineError):
-    """No true map can be drawn. Params: reason (off | softcap | sinks | not_causal | position | unrecorded)."""
+    """No true map can be drawn. Params: reason (off | softcap | sinks | not_causal | position | latent | unrecorded)."""
 
     code = "attention_unavailable"
 
 
 class LensUnavailable(EngineError):
-    """No true guesses can be read off this model's layers. Params: reason (off | layers | head | norm | disagrees)."""
+    """No true guesses can be read off this model's layers. Params: reason (unread | layers | head | norm | disagrees)."""
 
     code = "lens_unavailable"
 

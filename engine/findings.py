@@ -10,6 +10,8 @@ from typing import Literal
 
 from engine.trace import Candidate, Token
 
+LONGEST_TEXT = 200  # characters of a text whose words are told; a longer one is only counted
+
 
 @dataclass(frozen=True, slots=True)
 class LensRow:
@@ -53,7 +55,7 @@ class WordCut:
 
 @dataclass(frozen=True, slots=True)
 class TextCut:
-    """A text cut by the run's tokenizer, without any template. `words` are given for short texts only.
+    """A text cut by a model's tokenizer, without any template. `words` are given for short texts only (LONGEST_TEXT).
 
     `reason`: why there are no words ("long", "not_bpe", "disagrees": our merges do not lead to the tokenizer's own ids).
     `rules`: how many merge rules the tokenizer has in all, where words are given.

@@ -22,10 +22,9 @@ from engine.generate.merges import cut
 from engine.generate.prefill import check_limit, read_prompt
 from engine.generate.stepper import Stepper
 from engine.generate.tokens import Encoded, encode
-from engine.kv.cache import check_range
 from engine.kv.sizes import kv_bytes
 from engine.measure.clock import Clock
-from engine.model.device import is_memory_full
+from engine.model.device import memory_checked
 from engine.trace import DecodeStep, PrefillTrace, RunRecord, RunSettings, StopReason, Token
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class Run:
         (prompt + answer − 1). Rows sum to 1; above the diagonal all is exactly 0. A look that fails does not end the run.
 
         `until`: as if only so many tokens had been read; `rows`: only the newest so many queries of these (None, or too many: all).
-        Every row is number by number that of the whole map. Raises AttentionUnavailable, OutOfRange, RunFreed, OutOfMemory.
+        What was recorded gives the numbers of the whole map. Raises AttentionUnavailable, OutOfRange, RunFreed, OutOfMemory.
         """
         return self._looks().attention(layer, head, rows, until)
 
@@ -121,10 +120,11 @@ class Run:
 
     def lens(self, count: int = 5) -> tuple[LensRow, ...]:
         """The first token as each layer would guess it, `count` candidates each. Raises LensUnavailable, OutOfRange, RunFreed."""
-        check_range("count", count - 1, self.model.shape.vocab_size)
+        if not 1 <= count <= self.model.shape.vocab_size:
+            raise OutOfRange(field="count", value=count, count=self.model.shape.vocab_size)
         hidden = self._live_stepper().last_hidden
         if hidden is None or self.model.info.lens_reason is not None:
-            raise LensUnavailable(reason=self.model.info.lens_reason or "off")
+            raise LensUnavailable(reason=self.model.info.lens_reason or "unread")
         return lens_rows(self.model, hidden, self.prefill().first.id, count)
 
     def cut(self, text: str) -> TextCut:
@@ -139,6 +139,11 @@ class Run:
         """Bytes of the cache, measured on its tensors; 0 before prefill. Raises RunFreed."""
         self._check_kept()
         return 0 if self._stepper is None else self._stepper.cache.bytes()
+
+    def held_bytes(self) -> int:
+        """Bytes of live memory: cache and recorded queries after the newest token, and what a look keeps. Any thread may ask."""
+        newest, stepper = self._steps[-1] if self._steps else self._prefill, self._stepper
+        return 0 if newest is None or stepper is None else newest.kv_bytes + newest.recorded_bytes + stepper.rereading.kept_bytes()
 
     def record(self) -> RunRecord:
         """The run so far, as it is kept and exported; valid in every state."""
@@ -262,15 +267,12 @@ class Run:
     def _recording_failure(self, work: Callable[[], T]) -> T:
         """Do `work`; a failure ends the run with its error and is raised, an allocator's as OutOfMemory."""
         try:
-            return work()
+            with memory_checked():
+                return work()
         except EngineError as error:
             self._fail(error.info)
             raise
         except Exception as error:
-            if is_memory_full(error):
-                full = OutOfMemory(detail=str(error).partition("\n")[0] or type(error).__name__)
-                self._fail(full.info)
-                raise full from error
             logger.exception("a run failed")
             self._fail(ErrorInfo("internal", {"detail": f"{type(error).__name__}: {error}"}))
             raise

@@ -41,5 +41,11 @@ with panels.card("clock"):
     clock(**panels.live(view), labels=state.labels("clock"), key="prefill_clock")
 traits.show(view)
 
-panels.how("prefill", ("engine/generate/prefill.py", "read_prompt"), ("engine/kv/sizes.py", "kv_bytes"))
+panels.how(
+    "prefill",
+    ("engine/generate/stepper.py", "Stepper.read"),
+    ("engine/model/attention.py", "LayerStates.link"),
+    ("engine/generate/lens.py", "lens_rows"),
+    ("engine/kv/sizes.py", "kv_bytes"),
+)
 panels.go_on("decode")

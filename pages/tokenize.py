@@ -27,5 +27,10 @@ cutting.show(view)
 counting.show(view)
 
 # 5 · how it is done
-panels.how("tokenize", ("engine/generate/tokens.py", "encode"))
+panels.how(
+    "tokenize",
+    ("engine/generate/tokens.py", "encode"),
+    ("engine/generate/merges.py", "_cut_word"),
+    ("engine/generate/rules.py", "MergeRules.best"),
+)
 panels.go_on("prefill")

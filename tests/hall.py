@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from engine.errors import ErrorInfo
 from engine.serve.job import Job
 from engine.serve.protocol import Look, Message, ModelProgress, StatusChanged
-from engine.serve.scheduler import Scheduler
+from engine.serve.scheduler import HELD_BYTES, Scheduler
 from engine.trace import RunStatus, StopReason
 
 TURN_S = 1.0
@@ -36,6 +36,7 @@ class CountingWork:
     error: ErrorInfo | None = None
     pauses: list[float] = field(default_factory=list)
     freed: bool = False
+    held: int = 0
 
     def turns(self) -> Iterator[Message]:
         for turn in range(self.length):
@@ -60,16 +61,19 @@ class CountingWork:
     def look(self, question: Look) -> str:
         return f"look into {self.name}"
 
+    def held_bytes(self) -> int:
+        return 0 if self.freed else self.held
+
 
 class Hall:
     """A scheduler with its clock, and what it has said."""
 
-    def __init__(self, held_runs: int = 16) -> None:
+    def __init__(self, held_runs: int = 16, held_bytes: int = HELD_BYTES) -> None:
         self.clock = Clock()
         self.said: list[Message] = []
         self.diary: list[tuple[str, float]] = []
         self.works: dict[str, CountingWork] = {}
-        self.scheduler = Scheduler(self.said.append, clock=self.clock, held_runs=held_runs)
+        self.scheduler = Scheduler(self.said.append, clock=self.clock, held_runs=held_runs, held_bytes=held_bytes)
 
     def add(self, name: str, session: str = "s", *, play: bool = True, pace_s: float = 0.0, ready: bool = True, **work: object) -> Job:
         self.works[name] = CountingWork(name, self.clock, self.diary, **work)

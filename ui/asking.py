@@ -5,6 +5,8 @@ Knows the settings' widget keys and the engine's client; does not know how a run
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.errors import EmptyPrompt, EngineError, InvalidSetting
 from engine.model import registry
 from engine.serve.client import Ticket
@@ -12,14 +14,18 @@ from engine.trace import RunSettings, RunStatus
 from ui import resources, state
 
 
-def start_run(question: str, *, play: bool = True) -> None:
-    """A new run with the sidebar's settings becomes the current one; a refusal becomes the notice of the next picture."""
+def start_run(question: str, *, play: bool = True, bare: bool = False) -> None:
+    """A new run with the sidebar's settings becomes the current one; a refusal becomes the notice of the next picture.
+
+    `bare`: this run leaves the chat template out, whatever the sidebar says.
+    """
     previous = state.current_view()
     if not question.strip():
         state.notify(EmptyPrompt().info)
         return
     try:
-        ticket = submit(question, run_settings(), play=play, pace_s=state.pace_s())
+        settings = replace(run_settings(), use_chat_template=False) if bare else run_settings()
+        ticket = submit(question, settings, play=play, pace_s=state.pace_s())
     except EngineError as error:
         state.notify(error.info)
         return
@@ -29,9 +35,8 @@ def start_run(question: str, *, play: bool = True) -> None:
 
 
 def start_raw(question: str) -> None:
-    """As `start_run`, but without the chat template, which the sidebar then shows as switched off."""
-    state.put(state.TEMPLATE, False)
-    start_run(question)
+    """As `start_run`, but without the chat template; the sidebar stays as it is."""
+    start_run(question, bare=True)
 
 
 def submit(question: str, settings: RunSettings, *, play: bool = True, pace_s: float = 0.0) -> Ticket:

@@ -1,6 +1,6 @@
 """Which heads link two tokens most, and where a word stands among tokens. Pure: arrays and tokens in, positions and numbers out.
 
-Knows no run, no session and no words of its own.
+Knows the ready sentences, which are what the model reads, in every language; knows no run and no session.
 """
 
 from __future__ import annotations
@@ -8,12 +8,45 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from engine.trace import Token
+from ui import i18n
 
 TEN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A ready sentence with the words that read and the words that are read, the most telling first, each as it stands in it."""
+
+    key: str
+    sentence: str
+    reading: tuple[str, ...]
+    read: tuple[str, ...]
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """(reading word, read word), the most telling first."""
+        return tuple(product(self.reading, self.read))
+
+
+def _chinese(part: str = "") -> str:
+    """No Chinese stands in code; the model reads it whatever language the page speaks."""
+    return i18n.text("zh", f"links.chinese{part}")
+
+
+ROLLED = Example("rolled", "The cat put the orange on the table, but it rolled off", ("it", "rolled"), ("orange", "table"))
+BROKE = Example("broke", "The cat put the orange on the table, but it wobbled and broke", ("it", "broke"), ("orange", "table"))
+CHINESE = Example("chinese", _chinese(), tuple(_chinese("_reading").split()), tuple(_chinese("_read").split()))
+EXAMPLES = (ROLLED, BROKE, CHINESE)
+
+
+def example_of(prompt: str) -> Example | None:
+    """The ready example with this sentence."""
+    return next((example for example in EXAMPLES if example.sentence == prompt), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +87,6 @@ def place_of(tokens: Sequence[Token], word: str) -> int | None:
         if read >= found.end():
             return token.position
     return None
-
-
-def strongest_pair(weights: np.ndarray, tokens: Sequence[Token]) -> tuple[int, int]:
-    """(query, key) of the strongest link in a map [newest queries, keys] between two of the reader's own tokens.
-
-    A token's look at itself and at the first token (which soaks up weight everywhere) do not count. Without any such link the
-    last token reads itself.
-    """
-    first = weights.shape[1] - len(weights)  # position of the first row
-    own = np.array([token.kind == "prompt" for token in tokens])
-    links = np.tril(weights, first - 1) * np.outer(own[first:], own)
-    links[:, 0] = 0
-    if not links.any():
-        return len(tokens) - 1, len(tokens) - 1
-    row, key = np.unravel_index(int(links.argmax()), links.shape)
-    return first + int(row), int(key)
 
 
 def strongest_key(row: np.ndarray) -> int:

@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import EngineError, ErrorInfo
 from engine.trace import ModelInfo, RunStatus, RunView, room_left
-from ui import asking, channel, navigation, numbers, state
+from ui import asking, channel, literal, navigation, numbers, state
 from ui.failures import explain
 from ui.numbers import Evidence, Figure
 from ui.state import t
@@ -63,10 +63,8 @@ def card_title(text: str, evidence: Evidence | None = None, note: str = "") -> N
 
 
 def visible(text: str, raw: bytes = b"") -> str:
-    """A token's text with its white space made visible; bytes in hex where they are no whole characters."""
-    if not text and raw:
-        return " ".join(f"{byte:02X}" for byte in raw)
-    return text.replace("\n", "↵").replace("\t", "⇥").replace(" ", "·")
+    """A token's text with what cannot be seen made visible; bytes in hex where they are no whole characters."""
+    return literal.visible(text, raw)
 
 
 def notice() -> None:

@@ -11,32 +11,35 @@ import streamlit as st
 
 from ui import state
 
+Role = Literal["prompt", "answer", "notes", "template", "good"]
+
 _ROW = (
-    '<div style="display:grid;grid-template-columns:minmax(5em,min(15em,35%)) minmax(3em,1fr) minmax(4.5em,auto);gap:0.8em;'
-    'align-items:center;padding:0.2em 0;font-variant-numeric:tabular-nums">'
-    '<span>{name}</span>{bar}<span style="text-align:right">{words}</span></div>'
+    '<div style="display:grid;grid-template-columns:{columns};gap:0.8em;align-items:center;padding:0.2em 0;'
+    'font-variant-numeric:tabular-nums">{name}{bar}<span style="text-align:right">{words}</span></div>'
 )
+_NAMED, _BARE = "minmax(5em,min(15em,35%)) ", "minmax(3em,1fr) minmax(4.5em,auto)"
 _BAR = '<span style="display:block;width:{width:.2f}%;min-width:2px;height:0.95em;background:{colour};border-radius:3px"></span>'
 _NO_BAR = '<span style="display:block;height:0.95em;border:1px dashed {colour};border-radius:3px"></span>'
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One bar: its name, its value (None: there is none yet), the value in words, and whose colour it has."""
+    """One bar: its name (none: ""), its value (None: there is none yet), the value in words, and whose colour it has."""
 
     name: str
     value: float | None
     words: str
-    role: Literal["prompt", "answer", "notes", "template", "good"]
+    role: Role
 
 
-def scale(rows: Sequence[Row]) -> None:
-    """Draw the rows; the largest value fills the room there is."""
-    largest = max((row.value for row in rows if row.value), default=1.0)
+def scale(rows: Sequence[Row], full: float | None = None) -> None:
+    """Draw the rows; the value `full` fills the room there is (None: the largest does)."""
+    largest = max((row.value for row in rows if row.value), default=1.0) if full is None else full
     st.html("".join(_drawn(row, largest) for row in rows), width="stretch")
 
 
 def _drawn(row: Row, largest: float) -> str:
     colour = getattr(state.palette(), row.role)
     bar = _NO_BAR.format(colour=colour) if row.value is None else _BAR.format(width=row.value / largest * 100, colour=colour)
-    return _ROW.format(name=html.escape(row.name), bar=bar, words=html.escape(row.words))
+    name = f"<span>{html.escape(row.name)}</span>" if row.name else ""
+    return _ROW.format(columns=_NAMED + _BARE if name else _BARE, name=name, bar=bar, words=html.escape(row.words))

@@ -23,6 +23,8 @@ st.set_page_config(
     page_title=t("shell.product"), page_icon=ROOT / "assets" / "images" / "icon.svg", layout="wide", initial_sidebar_state=272
 )
 st.html(ROOT / "assets" / "shell.css")
+if state.language() == "zh":
+    st.html(ROOT / "assets" / "chinese.css")
 known = navigation.pages()
 page = st.navigation(list(known.values()), position="hidden")
 state.write_url()

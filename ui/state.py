@@ -28,6 +28,12 @@ LAYER_MEAN, SINK, ANSWER_ROWS, MAP_END = "layer_mean", "sink", "answer_rows", "m
 QUERY_AT, KEY_AT = "query_at", "key_at"  # positions of the token that reads and of the one that is read
 CUT_TEXT, CUT_WORD, PAIR_EN, PAIR_ZH = "cut_text", "cut_word", "pair_en", "pair_zh"  # what the Tokenize page cuts
 PRESET_RUN, LINK_ASKED, PAIR_RUNS, PAIR_GUESS = "preset_run", "link_asked", "pair_runs", "pair_guess"
+MAP_PICKS, STRIP_PICKS, MAP_END_BOX, HEAD_NUMBER = "attention_map", "attention_strip", "map_end_box", "head_number"
+LINK_QUERY, LINK_KEY = "link_query_box", "link_key_box"
+
+# Names of what is `remembered`.
+MAP_SEEN, ROW_SEEN, LENS_SEEN, PAIR_FOUND = "map", "row", "lens", "pair"
+LINKS_SEEN, FIRST_SEEN, STRONGEST_PAIR, STRONGEST_KEY = "links", "links_first", "link_pair", "link_key"
 
 _SESSION, _RUN, _KEY, _CURSOR = "session_id", "run_id", "run_key", "cursor"
 _NOTICE, _CHANNEL, _FOUND, _TERMS = "notice", "channel", "found_", "terms"
@@ -232,4 +238,5 @@ def remembered(name: str, key: Hashable, find: Callable[[], T]) -> T:
 
 def adopt(run: str, key: str, question: str) -> None:
     """A new run becomes this session's current one."""
-    st.session_state.update({_RUN: run, _KEY: key, _CURSOR: None, QUERY_AT: None, KEY_AT: None, QUESTION: question})
+    st.session_state.update({_RUN: run, _KEY: key, _CURSOR: None, QUESTION: question})
+    st.session_state.update({QUERY_AT: None, KEY_AT: None, MAP_END: None})

@@ -47,7 +47,7 @@ DARK = Palette(
     card="#1D212C",
     grid="#343A48",
 )
-FONT = "'Source Sans 3', 'Source Sans Pro', 'Noto Sans', 'Noto Sans CJK SC', system-ui, sans-serif"
+FONT = "'Chinese Marks', 'Source Sans', 'Source Sans 3', 'Noto Sans', 'Noto Sans CJK SC', system-ui, sans-serif"
 MONO = "'JetBrains Mono', 'DejaVu Sans Mono', Menlo, Consolas, 'Noto Sans Mono CJK SC', monospace"
 
 

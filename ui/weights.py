@@ -38,6 +38,17 @@ def span_drawn(count: int, end: int | None, query: int | None, most: int = MOST_
     return range(max(end - most, 0), end)
 
 
+def end_showing(count: int, end: int | None, query: int, key: int | None, most: int = MOST_DRAWN) -> int | None:
+    """The `end` for span_drawn with which the row `query` is drawn, and the column `key` too where both have room: the one there is, if
+    it shows them."""
+    tries = (end, None) if key is None else (end, None, key + most)
+    for tried in tries:
+        span = span_drawn(count, tried, query, most)
+        if query in span and (key is None or key in span):
+            return tried
+    return end if query in span_drawn(count, end, query, most) else None
+
+
 def sink_share(weights: np.ndarray) -> float:
     """Mean share of the rows that rests on the very first token; the first token's own row can look at nothing else and is left out."""
     rows = weights[1:] if first_row(weights) == 0 else weights

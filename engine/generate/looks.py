@@ -1,24 +1,23 @@
 """What can be asked about how a run's tokens read each other: attention maps and links.
 
 Knows cache, recorder and the ids that were read; does not know how the run came there. Where the recorder was full, the same answers
-come from reading once more (engine.generate.rereading). A look that fails leaves the run as it was.
+come from reading once more (engine.generate.rereading), to the last digits or nearly. A look that fails leaves the run as it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from engine.errors import AttentionUnavailable, OutOfMemory, OutOfRange
+from engine.errors import AttentionUnavailable, OutOfRange
 from engine.generate.stepper import Stepper
 from engine.kv.cache import check_range
 from engine.model.attention import LayerStates
 from engine.model.capture import Recorder
-from engine.model.device import is_memory_full
+from engine.model.device import memory_checked
 
 if TYPE_CHECKING:
     from engine.model.loader import LoadedModel
@@ -44,9 +43,9 @@ class Looks:
         if rows is not None and rows < 1:
             raise OutOfRange(field="rows", value=rows, count=end)
         maps = (shape.num_hidden_layers if layer is None else 1) * (shape.num_attention_heads if head is None else 1)
-        with _looking():
+        with memory_checked(), torch.inference_mode():
             total = torch.zeros(end if rows is None else min(rows, end), end, device=self._model.device)
-            self._show(layer, lambda states: states.add_map(total, head))
+            self._show(layer, end, lambda states: states.add_map(total, head))
             return total.div_(maps).cpu().numpy()
 
     def links(self, query: int, key: int) -> np.ndarray:
@@ -54,8 +53,8 @@ class Looks:
         check_range("query", query, self._tokens_read())
         check_range("key", key, query + 1)
         weights: list[torch.Tensor] = []
-        with _looking():
-            self._show(None, lambda states: weights.append(states.link(query, key)))
+        with memory_checked(), torch.inference_mode():
+            self._show(None, query + 1, lambda states: weights.append(states.link(query, key)))
             return torch.stack(weights).cpu().numpy()
 
     def _tokens_read(self) -> int:
@@ -67,9 +66,11 @@ class Looks:
             raise OutOfRange(field="position", value=0, count=0)
         return tokens
 
-    def _show(self, layer: int | None, take: Callable[[LayerStates], None]) -> None:
-        """Hand `layer`, or every one in order (None), to `take`: one at a time, never all at once."""
-        recorder, rereading, ids = self._stepper.recorder, self._stepper.rereading, self._stepper.ids
+    def _show(self, layer: int | None, until: int, take: Callable[[LayerStates], None]) -> None:
+        """Hand `layer`, or every one in order (None), to `take`: one at a time, never all at once. Each has the first `until` queries
+        at least; only these are read once more, since no token sees a later one.
+        """
+        recorder, rereading, ids = self._stepper.recorder, self._stepper.rereading, self._stepper.ids[:until]
         assert recorder is not None
         if not recorder.full:
             for index in recorder.layers() if layer is None else (layer,):
@@ -81,15 +82,3 @@ class Looks:
 
     def _states(self, layer: int, recorder: Recorder) -> LayerStates:
         return recorder.states(layer, self._stepper.cache.keys(layer) if recorder.window(layer) is None else None)
-
-
-@contextmanager
-def _looking() -> Iterator[None]:
-    """An allocator's refusal leaves as OutOfMemory."""
-    try:
-        with torch.inference_mode():
-            yield
-    except Exception as error:
-        if is_memory_full(error):
-            raise OutOfMemory(detail=str(error).partition("\n")[0] or type(error).__name__) from error
-        raise

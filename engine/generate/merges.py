@@ -1,22 +1,17 @@
 """How a word is cut: the merges of byte-pair encoding, by the loaded tokenizer's own rules and ranks.
 
-Knows the tokenizer's file format; does not know models or templates. What it tells is checked against the tokenizer's own ids.
+Knows how a tokenizer goes about a text; does not know models or templates, nor how its rules are found (engine.generate.rules).
+What it tells is checked against the tokenizer's own ids.
 """
 
 from __future__ import annotations
 
-import json
-import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from engine.findings import Merge, TextCut, WordCut
+from engine.findings import LONGEST_TEXT, Merge, TextCut, WordCut
+from engine.generate.rules import MergeRules
 from engine.generate.tokens import Vocabulary, encode_plain
-
-LONGEST_TEXT = 200  # characters whose words are told; a longer text is only counted
 
 
 def cut(tokenizer: Any, vocabulary: Vocabulary, text: str) -> TextCut:
@@ -28,74 +23,17 @@ def cut(tokenizer: Any, vocabulary: Vocabulary, text: str) -> TextCut:
     encoded = encode_plain(tokenizer, vocabulary, text)
     if len(text) > LONGEST_TEXT:
         return TextCut(encoded.tokens, encoded.tokenize_s, (), "long")
+    rules = vocabulary.merge_rules()
+    if rules is None:
+        return TextCut(encoded.tokens, encoded.tokenize_s, (), "not_bpe")
     with vocabulary.lock:
-        rules = _rules_of(tokenizer, vocabulary)
-        if rules is None:
-            return TextCut(encoded.tokens, encoded.tokenize_s, (), "not_bpe")
         words = tuple(word for word in _words(tokenizer, vocabulary, rules, text) if word.ids)
     if [id for word in words for id in word.ids] != [token.id for token in encoded.tokens]:
         return TextCut(encoded.tokens, encoded.tokenize_s, (), "disagrees")
     return TextCut(encoded.tokens, encoded.tokenize_s, words, rules=len(rules.keys))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """The model part of a BPE tokenizer. Rules as arrays, because a large vocabulary has half a million of them.
-
-    keys: int64 [rules], sorted: id of the left piece · 2³² + id of the right one; ranks, merged: int32 [rules], in the same order.
-    """
-
-    keys: np.ndarray
-    ranks: np.ndarray
-    merged: np.ndarray
-    unknown: int | None
-    fuse_unknown: bool
-    byte_fallback: bool
-    ignore_merges: bool
-
-    def best(self, ids: list[int]) -> tuple[int, int, int] | None:
-        """(rank, index of the left piece, id of the merged one) of the pair to be joined next: lowest rank, then leftmost."""
-        row = np.asarray(ids, dtype=np.int64)
-        pairs = (row[:-1] << 32) | row[1:]
-        places = np.searchsorted(self.keys, pairs, side="right") - 1  # the last of equal rules counts, as in the tokenizer's own table
-        known = np.flatnonzero((places >= 0) & (self.keys[places] == pairs)) if len(self.keys) else places[:0]
-        if not len(known):
-            return None
-        at = int(known[self.ranks[places[known]].argmin()])
-        return int(self.ranks[places[at]]), at, int(self.merged[places[at]])
-
-
-_kept: weakref.WeakKeyDictionary[Vocabulary, _Rules | None] = weakref.WeakKeyDictionary()
-
-
-def _rules_of(tokenizer: Any, vocabulary: Vocabulary) -> _Rules | None:
-    """Read once per tokenizer: a vocabulary of 262,144 takes a second or two. None: no byte-pair encoding."""
-    if vocabulary not in _kept:
-        _kept[vocabulary] = _read_rules(json.loads(tokenizer.backend_tokenizer.to_str())["model"])
-    return _kept[vocabulary]
-
-
-def _read_rules(model: dict[str, Any]) -> _Rules | None:
-    if model["type"] != "BPE":
-        return None
-    vocab: dict[str, int] = model["vocab"]
-    prefix = len(model.get("continuing_subword_prefix") or "")
-    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-    keys = np.array([(vocab[left] << 32) | vocab[right] for left, right in pairs], dtype=np.int64)
-    merged = np.array([vocab[left + right[prefix:]] for left, right in pairs], dtype=np.int32)
-    order = np.argsort(keys, kind="stable")
-    return _Rules(
-        keys=keys[order],
-        ranks=order.astype(np.int32),
-        merged=merged[order],
-        unknown=vocab.get(model.get("unk_token") or ""),
-        fuse_unknown=bool(model.get("fuse_unk")),
-        byte_fallback=bool(model.get("byte_fallback")),
-        ignore_merges=bool(model.get("ignore_merges")),
-    )
-
-
-def _words(tokenizer: Any, vocabulary: Vocabulary, rules: _Rules, text: str) -> Iterator[WordCut]:
+def _words(tokenizer: Any, vocabulary: Vocabulary, rules: MergeRules, text: str) -> Iterator[WordCut]:
     """Word by word, as the tokenizer goes: its added tokens are taken out first, the rest is normalized and split."""
     backend = tokenizer.backend_tokenizer
     for stretch, added in _stretches(tokenizer, text):
@@ -123,7 +61,7 @@ def _stretches(tokenizer: Any, text: str) -> Iterator[tuple[str, int | None]]:
         yield text[at:], None
 
 
-def _cut_word(model: Any, vocabulary: Vocabulary, rules: _Rules, word: str) -> WordCut:
+def _cut_word(model: Any, vocabulary: Vocabulary, rules: MergeRules, word: str) -> WordCut:
     """One word in the tokenizer's own characters (byte-level: GPT-2's stand-ins)."""
     if rules.ignore_merges and (whole := model.token_to_id(word)) is not None:
         raw = vocabulary.raw(whole)
@@ -139,7 +77,7 @@ def _cut_word(model: Any, vocabulary: Vocabulary, rules: _Rules, word: str) -> W
     return WordCut(b"".join(start), start, tuple(merges), tuple(ids))
 
 
-def _single(model: Any, rules: _Rules, word: str) -> Iterator[int]:
+def _single(model: Any, rules: MergeRules, word: str) -> Iterator[int]:
     """Where a word begins: its characters; what the vocabulary lacks is left out, or is "unknown" (a whole stretch of them, if fused)."""
     lacking = False
     for character in word:
@@ -150,7 +88,7 @@ def _single(model: Any, rules: _Rules, word: str) -> Iterator[int]:
         yield from ids
 
 
-def _spelled(model: Any, rules: _Rules, character: str) -> list[int]:
+def _spelled(model: Any, rules: MergeRules, character: str) -> list[int]:
     """The id of one character, or those of its bytes; none where the vocabulary has neither."""
     known = model.token_to_id(character)
     if known is not None:

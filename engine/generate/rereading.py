@@ -22,21 +22,26 @@ Take = Callable[[int, Recorder], None]  # a layer, and a recorder that holds thi
 
 
 class Rereading:
-    """Reads again on demand and keeps the layer that was asked for last, until another one is or a new token has been read."""
+    """Reads again on demand and keeps the layer that was asked for last, until another one is or more tokens are."""
 
     def __init__(self, model: LoadedModel) -> None:
         self._model = model
-        self._kept: tuple[int, int, Recorder] | None = None  # layer, tokens
+        self._kept: tuple[int, list[int], Recorder] | None = None  # layer, ids
 
     def layer(self, ids: Sequence[int], layer: int) -> Recorder:
-        """What `layer` shows while `ids` are read."""
-        if self._kept is not None and self._kept[:2] == (layer, len(ids)):
+        """What `layer` shows while `ids` are read; it may go on behind them, which changes nothing of what comes before."""
+        if self._kept is not None and self._kept[0] == layer and self._kept[1][: len(ids)] == list(ids):
             return self._kept[2]
         self._kept = None  # first: two layers of a long text are not held at once
         found: list[Recorder] = []
         self._read(ids, _Probe(layer, layer, lambda _, recorder: found.append(recorder)))
-        self._kept = (layer, len(ids), found[0])
+        self._kept = (layer, list(ids), found[0])
         return found[0]
+
+    def kept_bytes(self) -> int:
+        """Bytes of the layer that is kept. Any thread may ask."""
+        kept = self._kept
+        return 0 if kept is None else kept[2].recorded_bytes()
 
     def every_layer(self, ids: Sequence[int], take: Take) -> None:
         """Hand each layer in turn to `take` while `ids` are read; none is kept."""

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import EmptyPrompt, LoadFailed, LoneSurrogate, PromptTooLong
+from engine.codec import check_text
+from engine.errors import EmptyPrompt, LoadFailed, PromptTooLong
+from engine.generate.rules import MergeRules, rules_of
 from engine.generate.template import Rendered, default_system_prompt, has_chat_template, render
 from engine.trace import RunSettings, Token, TokenKind
 
@@ -50,6 +52,8 @@ class Vocabulary:
         self._special = frozenset(tokenizer.all_special_ids) | {id for id, token in self._added.items() if token.special}
         self._piece_bytes, self._added_are_plain = _piece_reader(backend)
         self._raw: dict[int, bytes] = {}
+        self._rules: list[MergeRules | None] = []  # one entry, once they have been read
+        self._reading_rules = threading.Lock()
 
     def is_special(self, id: int) -> bool:
         return id in self._special
@@ -65,6 +69,15 @@ class Vocabulary:
     def token(self, id: int, kind: TokenKind, position: int) -> Token:
         raw = self.raw(id)
         return Token(id, raw, whole_text(raw), kind, position, self.is_special(id))
+
+    def merge_rules(self) -> MergeRules | None:
+        """Read once, when first asked for: a vocabulary of 262,144 takes a second or two. None: no byte-pair encoding."""
+        with self._reading_rules:  # not `lock`, for which a run that goes on would wait all that time
+            if not self._rules:
+                with self.lock:
+                    file = self._tokenizer.backend_tokenizer.to_str()
+                self._rules.append(rules_of(json.loads(file)["model"]))
+            return self._rules[0]
 
     def _read(self, id: int) -> bytes:
         piece = self._tokenizer.backend_tokenizer.id_to_token(id) if id >= 0 else None
@@ -108,7 +121,7 @@ def encode(tokenizer: Any, vocabulary: Vocabulary, text: str, settings: RunSetti
 
 def encode_plain(tokenizer: Any, vocabulary: Vocabulary, text: str) -> Encoded:
     """Tokens of a text by itself: no template, no BOS, names of special tokens are ordinary text. It may be empty. Raises LoneSurrogate."""
-    _check_characters(text)
+    check_text(text)
     with vocabulary.lock:
         started = time.perf_counter()
         tokens = tuple(_tokens(vocabulary, text, _tokenize(tokenizer, text, plain=True), (-1, len(text))))
@@ -117,16 +130,9 @@ def encode_plain(tokenizer: Any, vocabulary: Vocabulary, text: str) -> Encoded:
 
 def _check(text: str, settings: RunSettings) -> None:
     for words in (text, (settings.system_prompt or "") if settings.use_chat_template else ""):
-        _check_characters(words)
+        check_text(words)
     if all(character.isspace() and character != _NO_BREAK_SPACE for character in text):
         raise EmptyPrompt()
-
-
-def _check_characters(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise LoneSurrogate(position=error.start) from error
 
 
 @dataclass(frozen=True, slots=True)

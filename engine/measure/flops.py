@@ -32,7 +32,8 @@ def prefill_flops(info: ModelInfo, tokens: int) -> int:
 def decode_flops(info: ModelInfo, context: int) -> int:
     """One decode step: 2 · (body + head) + attention to `context` tokens, the one that is read in this step included.
 
-    Raises as `prefill_flops`.
+    For the page on writing, to be held against the bytes that a step has to read. All the steps through a text add up to its prefill but
+    for the head, which prefill applies once: by this the tests check both. Raises as `prefill_flops`.
     """
     _at_least_one("context", context)
     reads = sum(context if window is None else min(context, window) for window in _windows(info.shape))

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 INTERVAL_S = 0.005  # a look costs some 0.02 ms: less than a hundredth of the time
 
 # What a reading fails with: the system's refusal, a thread that cannot be started, CUDA's errors (RuntimeError all).
-_FAILURES = (psutil.Error, OSError, RuntimeError)
+_FAILURES = (psutil.Error, OSError, RuntimeError, ValueError)
 
 
 class PeakSource(Protocol):

@@ -76,6 +76,10 @@ def unrecordable(config: PreTrainedConfig) -> str | None:
         return "softcap"
     if text.model_type.startswith("gpt_oss"):
         return "sinks"
+    if getattr(text, "kv_lora_rank", None):
+        return "latent"
+    if text.model_type == "falcon":  # picks its attention from a list of its own, which knows no other names
+        return "unrecorded" if not getattr(text, "alibi", False) else "position"
     if getattr(text, "alibi", False) or text.model_type in ("bloom", "mpt"):
         return "position"
     kinds = set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import torch
 
-from engine.errors import DeviceUnavailable
+from engine.errors import DeviceUnavailable, OutOfMemory
 
 # How the CPU allocator words its failure; torch has no exception type for it.
 _CPU_MEMORY_FULL = ("DefaultCPUAllocator", "not enough memory")
@@ -73,6 +73,17 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def memory_checked() -> Iterator[None]:
+    """While inside, an allocator's refusal leaves as OutOfMemory, with the first line of what it said."""
+    try:
+        yield
+    except Exception as error:
+        if is_memory_full(error):
+            raise OutOfMemory(detail=str(error).partition("\n")[0] or type(error).__name__) from error
+        raise
 
 
 def is_memory_full(error: BaseException) -> bool:

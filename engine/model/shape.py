@@ -58,6 +58,7 @@ class _Family:
     pattern_field: bool = False  # reads sliding_window_pattern
     mla: bool = False
     multi_query: bool = False  # Falcon's and BigCode's own switch
+    grouped: bool = True  # reads num_key_value_heads; False: whatever the config says there, every head has notes of its own
 
 
 _GEMMA3 = {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 4096} | {
@@ -70,9 +71,8 @@ _GEMMA3N = {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256,
     "num_kv_shared_layers": 15,
 }
 _FAMILIES: dict[str, _Family] = {
-    **dict.fromkeys(
-        ("llama", "gpt2", "gpt_neox", "gptj", "opt", "bloom", "qwen", "phi", "olmo", "olmo2", "stablelm", "granite"), _Family()
-    ),
+    **dict.fromkeys(("llama", "phi", "olmo", "olmo2", "stablelm", "granite"), _Family()),
+    **dict.fromkeys(("gpt2", "gpt_neox", "gptj", "opt", "bloom", "qwen"), _Family(grouped=False)),
     "gpt_bigcode": _Family(multi_query=True),
     "falcon": _Family(multi_query=True),
     "mistral": _Family("all", {"num_key_value_heads": 8, "sliding_window": 4096}),
@@ -215,7 +215,7 @@ def _kv_heads(fields: _Fields, family: _Family, heads: int) -> int:
         return heads
     if family.multi_query and not fields.flag("new_decoder_architecture", False):
         return 1 if fields.flag("multi_query", True) else heads  # whatever num_kv_heads says (Falcon-7B writes 71)
-    kv_heads = fields.optional("num_key_value_heads") or heads
+    kv_heads = (fields.optional("num_key_value_heads") if family.grouped else None) or heads
     if heads % kv_heads:
         raise _refused("num_key_value_heads", kv_heads)
     return kv_heads

@@ -1,12 +1,14 @@
-"""Answers to what the app asks of the engine process: looks into a run (attention, cache, guesses), terms of a model.
+"""Answers to what the app asks of the engine process: looks into a run (attention, cache, guesses), cuts of a text, terms of a model.
 
-Knows the questions and who can answer them; does not know the connection. Looks wait for the worker's next free moment;
-terms may need the network and get a thread of their own.
+Knows the questions and who can answer them; does not know the connection. Looks wait for the worker's next free moment. Cuts need
+tokenizers alone: a clerk answers them beside the worker, so that nobody waits for a long prompt to be read. Terms may need the network
+and get a thread each.
 """
 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -16,12 +18,14 @@ import numpy as np
 
 from engine import codec
 from engine.errors import EngineError, EngineUnavailable, ErrorInfo
-from engine.serve.protocol import AcceptTerms, Answered, AskTerms, Look, Message, Question
+from engine.findings import TextCut
+from engine.serve.models import Wanted
+from engine.serve.protocol import AcceptTerms, Answered, AskCut, AskTerms, Look, Message, Question
 from engine.serve.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 15.0  # nobody waits longer for an answer
+CUTS_WAITING = 64  # a cut takes milliseconds; more than these is a flood
 
 
 class Notary(Protocol):
@@ -31,27 +35,81 @@ class Notary(Protocol):
     def accept(self, model: str) -> None: ...
 
 
-class Answers:
-    """`send` takes an Answered and, where it announces one, the array that follows it; when it fails, nothing has been sent."""
+class Shelf(Protocol):
+    """The models in memory; raises ModelNotLoaded."""
 
-    def __init__(self, scheduler: Scheduler, send: Callable[[Message, Any], None], notary: Notary) -> None:
-        self._scheduler, self._send, self._notary = scheduler, send, notary
+    def find(self, wanted: Wanted) -> Any: ...
+
+
+class Clerk:
+    """Does one task after another in a thread of its own, which begins with the first one. Tasks report their own failures."""
+
+    def __init__(self, waiting: int) -> None:
+        self._tasks: queue.Queue[Callable[[], None]] = queue.Queue(waiting)
+        self._thread = threading.Thread(target=self._work, name="clerk", daemon=True)
+
+    def take(self, task: Callable[[], None]) -> bool:
+        """For one thread. False: too many are waiting."""
+        try:
+            self._tasks.put_nowait(task)
+        except queue.Full:
+            return False
+        if not self._thread.is_alive():
+            self._thread.start()
+        return True
+
+    def _work(self) -> None:
+        while True:
+            try:
+                self._tasks.get()()
+            except Exception:
+                log.exception("a task that reports its own failures did not")
+
+
+class Answers:
+    """`send` takes an Answered and, where it announces one, the array that follows it; when it fails, nothing has been sent.
+
+    `clock` gives seconds.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        send: Callable[[Message, Any], None],
+        notary: Notary,
+        shelf: Shelf,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._scheduler, self._send, self._notary, self._shelf, self._clock = scheduler, send, notary, shelf, clock
+        self._clerk = Clerk(CUTS_WAITING)
 
     def take(self, question: Question) -> None:
         """Every question is answered, if only with an error."""
-        if isinstance(question, Look):
-            expires_at = time.perf_counter() + PATIENCE_S
-            taken = self._scheduler.ask(question.run_id, lambda: self._answer(question, lambda: self._look_up(question, expires_at)))
-            if not taken:
-                self._send(Answered(question.request_id, EngineUnavailable(detail="too many questions").info), None)
-        else:
+        if isinstance(question, AskTerms | AcceptTerms):
             task = threading.Thread(target=self._answer, args=(question, lambda: self._read(question)), name="terms", daemon=True)
             task.start()
+            return
+        expires_at = self._clock() + question.patience_s
 
-    def _look_up(self, question: Look, expires_at: float) -> Any:
-        if time.perf_counter() > expires_at:
+        def answer() -> None:
+            self._answer(question, lambda: self._find(question, expires_at))
+
+        taken = self._clerk.take(answer) if isinstance(question, AskCut) else self._scheduler.ask(question.run_id, answer)
+        if not taken:
+            self._send(Answered(question.request_id, EngineUnavailable(detail="too many questions").info), None)
+
+    def _find(self, question: Look | AskCut, expires_at: float) -> Any:
+        if self._clock() > expires_at:  # nothing is computed for somebody who has gone
             raise EngineUnavailable(detail="timeout")
-        return self._scheduler.find(question.run_id).work.look(question)
+        return self._cut(question) if isinstance(question, AskCut) else self._scheduler.find(question.run_id).work.look(question)
+
+    def _cut(self, question: AskCut) -> TextCut:
+        model = self._shelf.find(Wanted(question.model, question.device))
+        tokenizer, vocabulary = model.tokenizer, model.vocabulary
+        del model  # it may have to make room meanwhile
+        from engine.generate.merges import cut
+
+        return cut(tokenizer, vocabulary, question.words)
 
     def _read(self, question: AskTerms | AcceptTerms) -> str:
         if isinstance(question, AskTerms):

@@ -53,7 +53,7 @@ from engine.serve.protocol import (
 )
 from engine.serve.questions import Questions
 from engine.serve.stock import ModelStatus, Stock
-from engine.serve.window import RunWindow, check_text
+from engine.serve.window import RunWindow
 from engine.settings import Settings
 from engine.trace import RunSettings, RunStatus, RunView, StopReason
 
@@ -105,7 +105,7 @@ class EngineClient(RunWindow):
     def load_model(self, model: str, device: str = "auto") -> None:
         """Asynchronous: see model_status. Raises LoneSurrogate; ModelNotFound for a model that visitors may not name."""
         for text in (model, device):
-            check_text(text)
+            codec.check_text(text)
         self._check_model(model)
         self._stock.expect(model, device)
         self._post(LoadModel(model, device))
@@ -141,7 +141,7 @@ class EngineClient(RunWindow):
         """
         submitted_at = time.perf_counter()
         for text in (prompt, settings.system_prompt or "", model, device, session):
-            check_text(text)
+            codec.check_text(text)
         self._check_model(model)
         _check_pace(pace_s)
         run_id, key = secrets.token_urlsafe(16), secrets.token_urlsafe(16)

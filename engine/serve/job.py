@@ -16,7 +16,9 @@ from engine.trace import RunStatus, StopReason
 
 
 class Work(Protocol):
-    """What a job does. `look` answers questions about its live memory (an array, or what engine.codec can write; raises EngineError)."""
+    """What a job does. `look` answers questions about its live memory (an array, or what engine.codec can write; raises EngineError);
+    `held_bytes`, which any thread may ask, is its size.
+    """
 
     @property
     def stop_reason(self) -> StopReason | None: ...
@@ -27,6 +29,7 @@ class Work(Protocol):
     def stop(self, reason: StopReason) -> None: ...
     def free(self) -> None: ...
     def look(self, question: Look) -> Any: ...
+    def held_bytes(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

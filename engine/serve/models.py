@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from engine.errors import EngineError, ErrorInfo, LoadFailed
+from engine.errors import EngineError, ErrorInfo, LoadFailed, ModelNotLoaded
 from engine.serve.protocol import Message, ModelFailed, ModelFreed, ModelProgress, ModelReady
 from engine.serve.scheduler import Scheduler
 from engine.trace import LoadStage
@@ -99,6 +99,13 @@ class ModelPool:
         """The loaded model, for a run that starts."""
         with self._lock:
             self._touch(wanted)
+            return self._held[wanted].model
+
+    def find(self, wanted: Wanted) -> Any:
+        """The loaded model, for a question: whose turn it is to make room stays as it was. Raises ModelNotLoaded."""
+        with self._lock:
+            if wanted not in self._held:
+                raise ModelNotLoaded(model=wanted.model)
             return self._held[wanted].model
 
     def has_room(self) -> bool:

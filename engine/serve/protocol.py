@@ -15,6 +15,8 @@ from engine.trace import DecodeStep, LoadStage, ModelInfo, PrefillTrace, RunSett
 
 SteerAction = Literal["play", "pause", "step", "stop", "cancel"]
 
+PATIENCE_S = 15.0  # how long an answer is waited for; whoever asks for more work (a long text read once more) waits longer
+
 
 class Message(msgspec.Struct, frozen=True, tag_field="type"):
     """Base of all messages; `type` in the JSON tells them apart."""
@@ -80,6 +82,7 @@ class AskAttention(Message, frozen=True, tag="ask_attention"):
     head: int | None = None
     rows: int | None = None
     until: int | None = None
+    patience_s: float = PATIENCE_S
 
 
 class AskLinks(Message, frozen=True, tag="ask_links"):
@@ -89,6 +92,7 @@ class AskLinks(Message, frozen=True, tag="ask_links"):
     run_id: str
     query: int
     key: int
+    patience_s: float = PATIENCE_S
 
 
 class AskLens(Message, frozen=True, tag="ask_lens"):
@@ -97,14 +101,7 @@ class AskLens(Message, frozen=True, tag="ask_lens"):
     request_id: str
     run_id: str
     count: int
-
-
-class AskCut(Message, frozen=True, tag="ask_cut"):
-    """Answered by `text`: the JSON of a TextCut."""
-
-    request_id: str
-    run_id: str
-    words: str
+    patience_s: float = PATIENCE_S
 
 
 class AskCell(Message, frozen=True, tag="ask_cell"):
@@ -114,6 +111,17 @@ class AskCell(Message, frozen=True, tag="ask_cell"):
     run_id: str
     layer: int
     position: int
+    patience_s: float = PATIENCE_S
+
+
+class AskCut(Message, frozen=True, tag="ask_cut"):
+    """Answered by `text`: the JSON of a TextCut, by the tokenizer of a model that is in memory. `model`, `device` as in LoadModel."""
+
+    request_id: str
+    model: str
+    device: str
+    words: str
+    patience_s: float = PATIENCE_S
 
 
 class AskTerms(Message, frozen=True, tag="ask_terms"):
@@ -132,9 +140,10 @@ class Shutdown(Message, frozen=True, tag="shutdown"):
     pass
 
 
-Look = AskAttention | AskLinks | AskLens | AskCut | AskCell  # about the live memory of a run
-Question = Look | AskTerms | AcceptTerms
-Command = LoadModel | Submit | Steer | Look | AskTerms | AcceptTerms | Shutdown
+# About the live memory of a run. Who has waited `patience_s`, counted from the arrival, has gone: the question is not answered any more.
+Look = AskAttention | AskLinks | AskLens | AskCell
+Question = Look | AskCut | AskTerms | AcceptTerms
+Command = LoadModel | Submit | Steer | Look | AskCut | AskTerms | AcceptTerms | Shutdown
 
 
 # engine → app

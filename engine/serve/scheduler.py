@@ -22,6 +22,7 @@ from engine.trace import RunStatus, StopReason
 log = logging.getLogger(__name__)
 
 QUESTIONS_WAITING = 256
+HELD_BYTES = 1024**3  # of live memory in all: sixteen runs that recorded as much as they may, and their caches, would be four times that
 JOBS_REMEMBERED = 512  # ended and freed, so that a late question hears "freed" and not "unknown"
 
 
@@ -35,11 +36,19 @@ class Errand(Protocol):
 class Scheduler:
     """`emit` takes StatusChanged and whatever the jobs' turns give, in order. `clock` gives seconds.
 
-    held_runs: how many started jobs keep their live memory at once; the ones that ended first are freed first.
+    held_runs, held_bytes: how many started jobs keep their live memory at once, and how much it may be in all; the ones that ended
+    first are freed first. For want of bytes alone neither a job that goes on is freed nor the one that ended last.
     """
 
-    def __init__(self, emit: Callable[[Message], None], *, clock: Callable[[], float] = time.perf_counter, held_runs: int = 16) -> None:
-        self._emit, self._clock, self._held_runs = emit, clock, held_runs
+    def __init__(
+        self,
+        emit: Callable[[Message], None],
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        held_runs: int = 16,
+        held_bytes: int = HELD_BYTES,
+    ) -> None:
+        self._emit, self._clock, self._held_runs, self._held_bytes = emit, clock, held_runs, held_bytes
         self._changed = threading.Condition()  # re-entrant: guards all below
         self._jobs: dict[str, Job] = {}  # ended ones in the order in which they ended
         self._rings: dict[str, deque[Job]] = {}  # session → its live jobs; both in the order of their next turns
@@ -261,8 +270,12 @@ class Scheduler:
     def _trim(self) -> None:
         holding = [job for job in self._jobs.values() if job.started and not job.freed]
         surplus = len(holding) - self._held_runs
-        for job in [job for job in holding if job.ended and not job.busy][: max(surplus, 0)]:
-            job.free()
+        surplus_bytes = sum(job.work.held_bytes() for job in holding) - self._held_bytes
+        newest = next((job for job in reversed(holding) if job.ended), None)
+        for job in [job for job in holding if job.ended and not job.busy]:
+            if surplus > 0 or (surplus_bytes > 0 and job is not newest):
+                surplus, surplus_bytes = surplus - 1, surplus_bytes - job.work.held_bytes()
+                job.free()
         forgotten = [job.run_id for job in self._jobs.values() if job.ended and job.freed][:-JOBS_REMEMBERED]
         for run_id in forgotten:
             del self._jobs[run_id]

@@ -1,7 +1,8 @@
 """The engine process: `python -m engine.serve.server PORT`, started by the app, which hands it a key on its standard input.
 
 Knows how scheduler, models, questions and connection are put together; does not know pages or browsers. Three threads: the main one
-reads commands, the worker owns models and runs, the sender writes. When the app is gone, whatever the reason, the process ends.
+reads commands, the worker owns models and runs, the sender writes; a few questions that need no run are answered in others
+(engine.serve.answers). When the app is gone, whatever the reason, the process ends.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class Server:
         models = ModelMaker(settings)
         self._scheduler = Scheduler(self._outbox.put, held_runs=settings.held_runs)
         self._pool = ModelPool(self._scheduler, self._outbox.put, models)
-        self._answers = Answers(self._scheduler, self._outbox.put, models)
+        self._answers = Answers(self._scheduler, self._outbox.put, models, self._pool)
         self._worker = threading.Thread(target=self._work, name="worker", daemon=True)
 
     def serve(self) -> None:

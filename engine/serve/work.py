@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ErrorInfo, RunFreed
-from engine.serve.protocol import AskAttention, AskCell, AskCut, AskLens, Look, Message, Prefilled, Stepped, Submit, Tokenized
+from engine.serve.protocol import AskAttention, AskCell, AskLens, AskLinks, Look, Message, Prefilled, Stepped, Submit, Tokenized
 from engine.trace import DecodeStep, StopReason, Token
 
 if TYPE_CHECKING:
@@ -72,15 +72,19 @@ class RunWork:
 
     def look(self, question: Look) -> Any:
         run = self._live()
-        if isinstance(question, AskAttention):
-            return run.attention(question.layer, question.head, question.rows, question.until)
-        if isinstance(question, AskCell):
-            return run.cell(question.layer, question.position)
-        if isinstance(question, AskLens):
-            return run.lens(question.count)
-        if isinstance(question, AskCut):
-            return run.cut(question.words)
-        return run.links(question.query, question.key)
+        match question:
+            case AskAttention():
+                return run.attention(question.layer, question.head, question.rows, question.until)
+            case AskLinks():
+                return run.links(question.query, question.key)
+            case AskLens():
+                return run.lens(question.count)
+            case AskCell():
+                return run.cell(question.layer, question.position)
+
+    def held_bytes(self) -> int:
+        run = self._run
+        return 0 if run is None else run.held_bytes()
 
     def _live(self) -> Run:
         if self._run is None:

@@ -2,57 +2,25 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from engine.errors import AttentionUnavailable
-from engine.trace import RunView
+from tests.app.maps import LONG, changed, engines_map, note_maps, sent, square
 from tests.app.visit import ask, go_to, open_app, words_of
 from ui import failures, i18n, resources, state, weights
 from ui.failures import code_span
-from ui.sections import attention, heads
+from ui.sections import heads
 
 pytestmark = pytest.mark.usefixtures("engine_process")
-LONG = "the cat sat on the mat " * 60
-
-
-def sent(app: AppTest, name: str) -> dict[str, Any]:
-    """What the page sends to a component: the one of the section, where there are several."""
-    found = [json.loads(part.proto.json) for part in app.get("bidi_component") if part.proto.component_name == f"openbook_{name}"]
-    return next(data for data in found if name != "token_strip" or data["pick"])
-
-
-def square(data: dict[str, Any]) -> np.ndarray:
-    """The weights that the browser gets, as [rows, the same columns]."""
-    count = len(data["tokens"])
-    cells = np.zeros((count, count), np.float32)
-    cells[np.tril_indices(count)] = np.frombuffer(base64.b64decode(data["triangle"]), "<f4")
-    return cells
-
-
-def engines_map(run: RunView, layer: int | None, head: int | None) -> np.ndarray:
-    return resources.engine().attention(run.run_id, layer, head)
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Every attention map of a layer that has been asked for, rows in the plural."""
-    questions: list[dict[str, Any]] = []
-    attend = resources.engine().attention
-
-    def noting(run_id: str, layer: int | None, head: int | None = None, *given: Any, **named: Any) -> np.ndarray:
-        if layer is not None and named.get("rows", 0) > 1:
-            questions.append({"layer": layer, "head": head} | named)
-        return attend(run_id, layer, head, *given, **named)
-
-    monkeypatch.setattr(resources.engine(), "attention", noting)
-    return questions
+    return note_maps(monkeypatch)
 
 
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
@@ -169,7 +137,7 @@ def test_a_long_text_is_drawn_in_part_and_the_rest_is_said(asked: list[dict[str,
     go_to(app, "prefill")
     assert not app.exception
     for end in (prompt, prompt - 20, weights.MOST_DRAWN):
-        app.slider(key=attention.END_BOX).set_value(end).run()
+        app.slider(key=state.MAP_END_BOX).set_value(end).run()
         assert not app.exception
         start = end - weights.MOST_DRAWN
         data = sent(app, "attention_map")
@@ -181,7 +149,7 @@ def test_a_long_text_is_drawn_in_part_and_the_rest_is_said(asked: list[dict[str,
             assert i18n.text("en", "attention.hidden", **places, before=f"{start:,}", share=share) in words_of(app)
         else:
             assert i18n.text("en", "attention.hidden_after", **places) in words_of(app)
-    assert [question["until"] for question in asked] == [prompt, prompt - 20, weights.MOST_DRAWN]
+    assert [question["until"] for question in asked][-3:] == [prompt, prompt - 20, weights.MOST_DRAWN]
     assert {question["rows"] for question in asked} == {weights.MOST_DRAWN}, "no more rows than are drawn"
     assert sum(len(part.proto.json) for part in app.get("bidi_component")) < 2 * 1024**2
 
@@ -212,10 +180,6 @@ def test_choices_survive_a_language_switch() -> None:
     assert app.session_state[state.HEAD] == 1
     go_to(go_to(app, "tokenize"), "prefill")
     assert (app.slider(key=state.LAYER).value, app.segmented_control(key=state.SINK).value) == (2, "renormalise")
-
-
-def changed(monkeypatch: pytest.MonkeyPatch, run: RunView) -> None:
-    monkeypatch.setattr(resources.engine(), "view", lambda run_id: run)
 
 
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
@@ -273,7 +237,13 @@ def test_many_heads_are_chosen_by_number(monkeypatch: pytest.MonkeyPatch) -> Non
     app = open_app()
     run = ask(app)
     go_to(app, "prefill")
-    app.number_input(key="head_number").set_value(3).run()
+    app.number_input(key=state.HEAD_NUMBER).set_value(3).run()
     assert not app.exception
     prompt = len(run.tokens)
     np.testing.assert_allclose(square(sent(app, "attention_map")), engines_map(run, 1, 3)[:prompt, :prompt], atol=1e-6)
+    for head in (1, None, 2):  # opened from the list below
+        app.session_state[state.HEAD] = head
+        app.run()
+        assert app.number_input(key=state.HEAD_NUMBER).value == head
+    app.number_input(key=state.HEAD_NUMBER).set_value(None).run()
+    assert app.session_state[state.HEAD] is None

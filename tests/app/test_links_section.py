@@ -40,16 +40,17 @@ def ranked(app: AppTest) -> list[str]:
 
 
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
-@pytest.mark.parametrize("name", links.EXAMPLES)
-def test_a_ready_example_runs_bare_and_picks_its_words(language: str, name: str) -> None:
+@pytest.mark.parametrize("example", linking.EXAMPLES, ids=lambda example: example.key)
+def test_a_ready_example_runs_bare_and_picks_its_words(language: str, example: linking.Example) -> None:
     app = at_prefill(language)
-    run = read_example(app, name)
-    assert run.prompt == i18n.text(language, f"links.{name}")
+    run = read_example(app, example.key)
+    assert run.prompt == example.sentence
     assert not run.settings.use_chat_template
-    reading, read = links.pairs(language, name)[0]
+    assert app.session_state[state.TEMPLATE], "the sidebar stays as it was"
+    reading, read = example.pairs[0]
     pair_of = linking.place_of(run.tokens, reading), linking.place_of(run.tokens, read)
     assert picked(app) == pair_of
-    assert (app.selectbox(key=links.QUERY_BOX).value, app.selectbox(key=links.KEY_BOX).value) == pair_of
+    assert (app.selectbox(key=state.LINK_QUERY).value, app.selectbox(key=state.LINK_KEY).value) == pair_of
     assert len(ranked(app)) == linking.TEN, "of 3 layers × 4 heads"
 
 
@@ -85,20 +86,20 @@ def test_another_pair_of_the_sentence_is_one_click_away() -> None:
 def test_any_run_has_a_pair_and_a_reader_looks_only_backwards() -> None:
     app = at_prefill()
     run = view_of(app)
-    query, key = app.selectbox(key=links.QUERY_BOX).value, app.selectbox(key=links.KEY_BOX).value
+    query, key = app.selectbox(key=state.LINK_QUERY).value, app.selectbox(key=state.LINK_KEY).value
     assert 0 < key < query
     assert {run.tokens[query].kind, run.tokens[key].kind} == {"prompt"}
-    app.selectbox(key=links.QUERY_BOX).set_value(key - 1).run()
+    app.selectbox(key=state.LINK_QUERY).set_value(key - 1).run()
     assert not app.exception
-    assert app.selectbox(key=links.QUERY_BOX).value == key - 1
-    assert len(app.selectbox(key=links.KEY_BOX).options) == key, "itself and what came before"
-    app.selectbox(key=links.KEY_BOX).set_value(0).run()
+    assert app.selectbox(key=state.LINK_QUERY).value == key - 1
+    assert len(app.selectbox(key=state.LINK_KEY).options) == key, "itself and what came before"
+    app.selectbox(key=state.LINK_KEY).set_value(0).run()
     assert picked(app) == (key - 1, 0)
 
 
 def test_token_text_stays_literal() -> None:
     app = at_prefill(question=HOSTILE)
-    options = app.selectbox(key=links.QUERY_BOX).options
+    options = app.selectbox(key=state.LINK_QUERY).options
     assert len(options) == len(view_of(app).tokens) + len(view_of(app).steps)
     assert any("$" in option for option in options)
 
@@ -107,9 +108,9 @@ def test_many_tokens_are_chosen_by_number() -> None:
     app = at_prefill(question="the cat sat on the mat " * 70)
     count = len(view_of(app).tokens) + len(view_of(app).steps)
     assert count > links.MOST_LISTED
-    assert app.number_input(key=links.QUERY_BOX).max == count - 1
-    app.number_input(key=links.QUERY_BOX).set_value(350).run()
-    app.number_input(key=links.KEY_BOX).set_value(7).run()
+    assert app.number_input(key=state.LINK_QUERY).max == count - 1
+    app.number_input(key=state.LINK_QUERY).set_value(350).run()
+    app.number_input(key=state.LINK_KEY).set_value(7).run()
     assert not app.exception
     assert picked(app) == (350, 7)
 
@@ -127,7 +128,7 @@ def test_pair_guess_then_run_then_verdict(language: str) -> None:
     app.run()
     assert not app.exception, app.exception
     assert view_of(app).run_id == current, "the two do not become the current run"
-    one, other = app.session_state["found_pair"][1]
+    one, other = app.session_state[f"found_{state.PAIR_FOUND}"][1]
     assert one.row.shape == (3, 4, (linking.place_of(one.tokens, "it") or 0) + 1)
     most = float(np.abs(one.row - other.row).max())
     truth = pair.verdict(one.row, other.row, one.nouns[0], one.dtype)
@@ -140,7 +141,7 @@ def test_pair_guess_then_run_then_verdict(language: str) -> None:
     app.segmented_control(key=state.LANGUAGE).set_value("en" if language == "zh" else "zh").run()
     assert not app.exception
     assert app.segmented_control(key=state.PAIR_GUESS).value == "same"
-    assert app.session_state["found_pair"][1] == (one, other)
+    assert app.session_state[f"found_{state.PAIR_FOUND}"][1] == (one, other)
 
 
 def test_a_pair_that_is_gone_can_be_run_again() -> None:
@@ -154,6 +155,19 @@ def test_a_pair_that_is_gone_can_be_run_again() -> None:
     wait_for(lambda: all(view is not None and view.status == RunStatus.ENDED for view in map(resources.engine().view, runs)))
     app.run()
     assert i18n.text("en", "pair.why") in words_of(app)
+
+
+def test_a_pair_whose_words_the_tokenizer_has_not_kept_is_said_to_be_cut_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair, "READER", "nowhere")
+    app = at_prefill()
+    app.segmented_control(key=state.PAIR_GUESS).set_value("same").run()
+    app.button(key="pair_run").click().run()
+    runs = app.session_state[state.PAIR_RUNS]
+    wait_for(lambda: all(view is not None and view.status == RunStatus.ENDED for view in map(resources.engine().view, runs)))
+    app.run()
+    assert not app.exception
+    assert i18n.text("en", "pair.cut_apart") in [info.value for info in app.info]
+    assert not app.error
 
 
 def test_the_chinese_example_says_how_to_choose_gemma_and_never_loads_it() -> None:

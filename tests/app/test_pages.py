@@ -52,7 +52,7 @@ def test_page_with_a_run(page: str, language: str) -> None:
         assert app.slider(key=state.LAYER).max == 2
         assert app.button(key="head_3")
         assert "openbook_attention_map" in {part.proto.component_name for part in app.get("bidi_component")}
-        assert {chart.key for chart in app.get("plotly_chart")} >= {"lens_line", "lens_table", "trait_parallel_bars", "trait_ttft_bars"}
+        assert {chart.key for chart in app.get("plotly_chart")} >= {"lens_line", "lens_table"}
 
 
 def test_numbers_on_the_pages_are_the_runs_own() -> None:

@@ -14,7 +14,7 @@ from engine.measure import flops
 from engine.trace import Candidate, RunView, WorkPeak
 from tests.app.visit import ask, go_to, open_app, view_of, wait_for, words_of
 from tests.samples import INFO
-from ui import i18n, looking, numbers, state
+from ui import i18n, looking, numbers, resources, state, theme
 from ui.sections import lens, traits
 
 COUNTED = replace(INFO, body_parameters=1000, head_parameters=500)
@@ -58,7 +58,7 @@ def test_the_traits_are_this_runs_own(language: str) -> None:
     assert found[word["kv"]] == f"0 → {numbers.mebibytes(run.prefill.kv_bytes)}"
     assert found[word["ttft_total"]] == numbers.milliseconds(run.prefill.ttft_s)
     assert found[word["ttft_share"]] == f"{run.prefill.prefill_s / run.prefill.ttft_s:.0%}"
-    assert numbers.mebibytes(run.prefill.recorded_bytes) in words_of(app)
+    assert i18n.text(language, "traits.recorded", size=numbers.mebibytes(run.prefill.recorded_bytes)) in words_of(app)
 
 
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
@@ -99,6 +99,69 @@ def test_the_work_peak_names_its_source(monkeypatch: pytest.MonkeyPatch, languag
     assert words == {"before": "100.00 MiB", "peak": "164.00 MiB", "source": i18n.text(language, f"traits.source_{source}")}
 
 
+def memory_page(
+    monkeypatch: pytest.MonkeyPatch, language: str, peak: WorkPeak | None, recorded_bytes: int, capture: bool = True
+) -> tuple[str | None, str]:
+    """The prefill page of a run with 300 kB of notes; the rise of the working memory, and all words."""
+    app = open_app(language)
+    run = ask(app)
+    assert run.prefill is not None
+    done = replace(run.prefill, peak=peak, recorded_bytes=recorded_bytes, kv_bytes=300_000)
+    run = replace(run, prefill=done, settings=replace(run.settings, capture_attention=capture))
+    monkeypatch.setattr(resources.engine(), "view", lambda run_id: run)
+    go_to(app, "prefill")
+    assert not app.exception, app.exception
+    return metrics_of(app).get(i18n.text(language, "traits.peak")), words_of(app)
+
+
+RISES = [
+    ("resident", 4096, 0, False),
+    ("resident", 299_999, 0, False),
+    ("resident", 300_000, 0, True),
+    ("resident", 350_000, 100_000, False),
+    ("resident", 400_000, 100_000, True),
+    ("torch", 4096, 0, True),
+]
+
+
+@pytest.mark.parametrize(("source", "rise", "recorded", "seen"), RISES)
+@pytest.mark.parametrize("language", i18n.LANGUAGES)
+def test_a_rise_smaller_than_what_was_written_is_none(
+    monkeypatch: pytest.MonkeyPatch, language: str, source: str, rise: int, recorded: int, seen: bool
+) -> None:
+    """On later runs the process takes again what it never gave back, and its resident set tells nothing."""
+    peak = WorkPeak(1 << 30, (1 << 30) + rise, source)  # type: ignore[arg-type]
+    value, words = memory_page(monkeypatch, language, peak, recorded)
+    assert value == (f"+ {numbers.mebibytes(rise)}" if seen else numbers.NOTHING)
+    assert (i18n.text(language, "traits.peak_hidden") in words) is not seen
+    sizes = {"before": numbers.mebibytes(peak.before_bytes), "peak": numbers.mebibytes(peak.peak_bytes)}
+    told = i18n.text(language, "traits.peak_says", **sizes, source=i18n.text(language, f"traits.source_{source}"))
+    assert (told in words) is seen
+
+
+@pytest.mark.parametrize(("recorded", "capture", "said"), [(1 << 20, True, "recorded"), (0, True, "unrecorded"), (0, False, None)])
+@pytest.mark.parametrize("language", i18n.LANGUAGES)
+def test_what_was_recorded_is_said_once_it_was(
+    monkeypatch: pytest.MonkeyPatch, language: str, recorded: int, capture: bool, said: str | None
+) -> None:
+    _, words = memory_page(monkeypatch, language, None, recorded, capture)
+    places = {"recorded": {"size": "1.00 MiB"}, "unrecorded": {}}
+    told = {key for key, given in places.items() if i18n.text(language, f"traits.{key}", **given) in words}
+    assert told == ({said} if said else set())
+    assert i18n.text(language, "traits.recorded", size="0 B") not in words
+
+
+def test_the_parts_of_the_wait_have_their_colours_of_the_clock() -> None:
+    app, run = prefill_page()
+    assert run.prefill is not None
+    rows = "".join(block.proto.body for block in app.get("html")).split("<div ")
+    colours = {"template": "template", "tokenize": "good", "prefill": "prompt", "sample": "answer"}
+    for part, role in colours.items():
+        drawn = next(row for row in rows if f">{i18n.text('en', f'traits.part_{part}')}<" in row)
+        assert f"background:{getattr(theme.LIGHT, role)}" in drawn
+        assert numbers.milliseconds(getattr(run.prefill, f"{part}_s")) in drawn
+
+
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
 def test_the_lens_shows_every_layer(language: str) -> None:
     app, run = prefill_page(language)
@@ -129,7 +192,7 @@ def lens_rows(*ranks: int) -> list[LensRow]:
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
 def test_where_it_firms_up_is_said(monkeypatch: pytest.MonkeyPatch, language: str, ranks: tuple[int, ...], key: str) -> None:
     monkeypatch.setattr(state, "language", lambda: language)
-    places = {"token": "T", "layer": 1, "layers": len(ranks), "rank": "6", "share": "25%"}
+    places = {"token": "T", "layer": 1, "last": len(ranks) - 1, "rank": "6", "share": "25%"}
     assert lens.finding(lens_rows(*ranks), "T") == i18n.text(language, f"lens.{key}", **places)
 
 

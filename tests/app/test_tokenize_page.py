@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import html
+import tomllib
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.errors import RunFreed
-from engine.findings import Merge, TextCut, WordCut
+from engine.errors import ModelNotLoaded
+from engine.findings import LONGEST_TEXT, Merge, TextCut, WordCut
 from engine.generate.merges import cut
 from engine.generate.tokens import Vocabulary, encode
 from engine.trace import RunSettings, RunStatus, RunView
-from tests.app.visit import QUESTION, ask, go_to, open_app, view_of, wait_for, words_of
+from tests.app.visit import ROOT, ask, go_to, open_app, view_of, wait_for, words_of
 from tests.fakes import make_tokenizer
 from tests.small_tokenizers import make_gemma_like, make_llama2_like
-from ui import failures, i18n, looking, numbers, panels, state
+from ui import failures, i18n, looking, numbers, panels, resources, state
 from ui.sections import cutting, wrapping
 
 pytestmark = pytest.mark.usefixtures("engine_process")
@@ -28,10 +28,6 @@ def page(engine_process: None) -> AppTest:
     app = open_app()
     ask(app)
     return go_to(app, "tokenize")
-
-
-def html_of(app: AppTest) -> str:
-    return html.unescape("\n".join(block.proto.body for block in app.get("html")))
 
 
 def says(app: AppTest, key: str, **places: object) -> bool:
@@ -175,6 +171,41 @@ def test_a_long_question_is_told_by_its_beginning() -> None:
     assert app.selectbox(key=f"{state.CUT_WORD}_en").options == ["the", "·cat", "·the"]
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (" the cat", " the cat"),
+        ("\n" * 250 + "the cat", "the cat"),
+        (" " * 250 + "x" * 300, "x" * LONGEST_TEXT),
+        ("the cat " * 30, "the cat " * 24 + "the"),
+        (" " * 300, ""),
+    ],
+)
+def test_the_beginning_ends_with_a_word_whatever_comes_first(text: str, told: str) -> None:
+    assert cutting._beginning(text) == told
+
+
+def test_a_question_after_much_blank_is_told() -> None:
+    app = open_app()
+    ask(app, "\n" * 250 + "the cat sat")
+    go_to(app, "tokenize")
+    assert not app.exception
+    assert not app.error
+    assert app.selectbox(key=f"{state.CUT_WORD}_en").options == ["the", "·cat", "·sat"]
+
+
+@pytest.mark.parametrize("language", i18n.LANGUAGES)
+@pytest.mark.parametrize("reason", ["disagrees", None])
+def test_a_stretch_without_words_of_its_own_says_why(monkeypatch: pytest.MonkeyPatch, language: str, reason: str | None) -> None:
+    app = open_app(language)
+    ask(app)
+    whole, stretch = TextCut((), 0.0, (word("x" * 60),), rules=9), TextCut((), 0.0, (), reason)  # type: ignore[arg-type]
+    monkeypatch.setattr(looking, "cut", lambda view, text, name: stretch if name == "cutting_word" else whole)
+    go_to(app, "tokenize")
+    assert not app.exception
+    assert says(app, "cutting.reason_disagrees" if reason else "cutting.nothing")
+
+
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
 @pytest.mark.parametrize("reason", ["long", "not_bpe", "disagrees"])
 def test_where_no_story_can_be_told_it_says_why(monkeypatch: pytest.MonkeyPatch, language: str, reason: str) -> None:
@@ -200,66 +231,16 @@ def test_a_word_that_is_whole_in_the_list_says_so(monkeypatch: pytest.MonkeyPatc
     assert says(app, "cutting.done", word=failures.code_span("th"), start=2, rules=1, tokens=1, last="1,234")
 
 
-# What was counted
-
-
-def test_counts_are_the_runs_own(page: AppTest) -> None:
-    run = view_of(page)
-    typed = sum(token.kind == "prompt" for token in run.tokens)
-    values = [metric.value for metric in page.metric]
-    assert values[:3] == [str(len(QUESTION)), str(len(QUESTION.encode())), f"{typed} + {len(run.tokens) - typed}"]
-    assert run.prefill is not None
-    spent = run.prefill.template_s + run.prefill.tokenize_s
-    assert values[4] == numbers.milliseconds(spent)
-    assert numbers.milliseconds(spent) in html_of(page)
-    assert numbers.milliseconds(run.prefill.prefill_s) in html_of(page)
-
-
-def test_prefill_is_to_come_while_only_the_cutting_is_done() -> None:
-    app = open_app()
-    app.button(key="step").click().run()
-    wait_for(lambda: view_of(app).tokens)
-    go_to(app, "tokenize")
-    assert not app.exception
-    assert i18n.text("en", "counting.to_come") in html_of(app)
-    assert i18n.text("en", "counting.cutting_alone") in html_of(app)
-    app.button(key="step").click().run()
-    wait_for(lambda: view_of(app).prefill is not None)
-    app.run()
-    assert i18n.text("en", "counting.to_come") not in html_of(app)
-    app.button(key="stop").click().run()
-
-
-def test_one_sentence_in_two_languages(page: AppTest) -> None:
-    tokenizer = make_tokenizer()
-    vocabulary = Vocabulary(tokenizer)
-
-    def counted(language: str, text: str) -> str:
-        tokens = len(cut(tokenizer, vocabulary, text).tokens)
-        places = {"characters": len(text), "bytes": len(text.encode()), "tokens": tokens, "each": f"{tokens / len(text):.2f}"}
-        return i18n.text(language, "counting.counted", **places)
-
-    english, chinese = (i18n.text("en", f"counting.sentence_{name}") for name in ("english", "chinese"))
-    assert counted("en", english) in words_of(page)
-    assert counted("en", chinese) in words_of(page)
-    page.text_area(key=state.PAIR_EN).set_value(HOSTILE).run()
-    assert counted("en", HOSTILE) in words_of(page)
-    page.segmented_control(key=state.LANGUAGE).set_value("zh").run()
-    assert page.text_area(key=state.PAIR_EN).value == HOSTILE
-    assert page.text_area(key=state.PAIR_ZH).value == chinese
-    assert counted("zh", HOSTILE) in words_of(page)
-    page.text_area(key=state.PAIR_ZH).set_value("").run()
-    assert not page.exception
-    assert i18n.text("zh", "counting.counted", characters=0, bytes=0, tokens=0, each=numbers.NOTHING) in words_of(page)
+# In general
 
 
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
-def test_a_run_that_was_cleared_away_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
+def test_a_model_that_was_put_away_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
     app = open_app(language)
     ask(app)
 
     def gone(view: RunView, text: str, name: str) -> TextCut:
-        raise RunFreed(run=view.run_id)
+        raise ModelNotLoaded(model=view.model_id)
 
     monkeypatch.setattr(looking, "cut", gone)
     go_to(app, "tokenize")
@@ -267,6 +248,16 @@ def test_a_run_that_was_cleared_away_gets_a_sentence(monkeypatch: pytest.MonkeyP
     assert len(app.info) == 3, "the word, and both sentences"
     assert all(info.value for info in app.info)
     assert [metric.value for metric in app.metric].count(numbers.NOTHING) == 0
+
+
+def test_a_run_whose_memory_was_cleared_still_has_its_words_cut() -> None:
+    app = open_app()
+    run = ask(app)
+    resources.engine().steer(run.run_id, str(app.session_state["run_key"]), "cancel")
+    go_to(app, "tokenize")
+    assert not app.exception
+    assert not app.info
+    assert app.selectbox(key=f"{state.CUT_WORD}_en").options[:2] == ["the", "·cat"]
 
 
 def test_hostile_text_is_never_markup() -> None:
@@ -281,3 +272,16 @@ def test_hostile_text_is_never_markup() -> None:
         assert "<b>" not in outside
         assert ":red[x]" not in outside
     assert panels.visible("<b>") == "<b>"
+
+
+@pytest.mark.parametrize("name", ["tokenize", "wrapping", "cutting", "counting", "traits"])
+def test_one_word_for_the_process(name: str) -> None:
+    """Tokenizing is 分词 everywhere."""
+    words = tomllib.loads((ROOT / "assets" / "text" / f"{name}.toml").read_text(encoding="utf-8"))
+    assert not [key for key, entry in words.items() if "切词" in entry["zh"] or "切分" in entry["zh"]]
+
+
+def test_how_it_is_done_shows_the_rules_at_work(page: AppTest) -> None:
+    page.session_state["how_tokenize"] = True
+    page.run()
+    assert any("def best(self" in code.value for code in page.code)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
 from engine import errors
-from engine.trace import StopReason
+from engine.trace import RunSettings, StopReason
 from ui import failures, i18n, state
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,9 +23,32 @@ def test_every_failure_and_every_ending_has_words(language: str) -> None:
     words = set(i18n.table("errors"))
     assert codes <= words
     terms = {key for key in words if key.startswith(("field_", "detail_", "reason_"))}
-    assert words - codes - terms == {"hash_mismatch_long", "invalid_setting_system_prompt"}
+    ranges = {f"out_of_range_{field}" for field in ("until", "rows", "key", "count")}
+    assert words - codes - terms == {"hash_mismatch_long", "invalid_setting_system_prompt", *ranges}
     assert {str(reason) for reason in StopReason} == set(i18n.table("stops"))
     assert all(i18n.text(language, f"errors.{code}") for code in codes)
+
+
+@pytest.mark.parametrize("kind", [errors.AttentionUnavailable, errors.LensUnavailable], ids=lambda kind: kind.code)
+def test_every_reason_that_is_documented_has_words(kind: type[errors.EngineError]) -> None:
+    listed = re.search(r"reason \(([a-z_| ]+)\)", kind.__doc__ or "")
+    assert listed is not None
+    assert {f"reason_{reason}" for reason in listed[1].split(" | ")} <= set(i18n.table("errors"))
+
+
+def test_every_setting_of_a_run_has_a_name() -> None:
+    assert {f"field_{field.name}" for field in dataclasses.fields(RunSettings)} <= set(i18n.table("errors"))
+
+
+def test_whatever_a_look_can_ask_for_in_vain_has_a_name() -> None:
+    """Every field that OutOfRange is raised with, as the engine's code says it."""
+    fields = set()
+    for path in (ROOT / "engine").rglob("*.py"):
+        code = path.read_text(encoding="utf-8")
+        fields |= set(re.findall(r'(?:OutOfRange\(field=|check_range\()"(\w+)"', code))
+    assert {"layer", "query", "until"} <= fields
+    words = set(i18n.table("errors"))
+    assert not [field for field in fields if not {f"field_{field}", f"out_of_range_{field}"} & words]
 
 
 CHINESE = [
@@ -31,6 +56,14 @@ CHINESE = [
     (errors.InvalidSetting(field="temperature", value="-1", allowed="0 … 2"), "设置项 温度 不能是"),
     (errors.InvalidSetting(field="system_prompt", value="text", allowed="null"), "没有系统提示的位置"),
     (errors.AttentionUnavailable(reason="unrecorded"), "没有留下记录"),
+    (errors.LensUnavailable(reason="layers"), "找不到它的各层"),
+    (errors.OutOfRange(field="until", value=0, count=12), "画到第 0 个词元为止：一共读过 12 个"),
+    (errors.OutOfRange(field="rows", value=0, count=12), "画不出 0 行"),
+    (errors.OutOfRange(field="query", value=12, count=12), "没有编号 12 的在看的词元"),
+    (errors.OutOfRange(field="key", value=6, count=6), "看不到位置 6"),
+    (errors.OutOfRange(field="count", value=0, count=9), "可以要 1 到 9 个"),
+    (errors.ModelNotLoaded(model="m"), "模型 ` m ` 现在不在内存里"),
+    (errors.InvalidSetting(field="recording_limit_bytes", value="-1", allowed="0"), "“查询”的内存上限"),
     (errors.EngineUnavailable(detail="timeout"), "等了太久没有回音"),
     (errors.OutOfMemory(detail="KV cache: 3145728 B needed, 1048576 B allowed"), "KV 缓存需要 3.00 MiB，只允许 1.00 MiB"),
     (errors.DiskFull(path="/x", needed_bytes=3 << 30, free_bytes=1 << 20), "需要 3.00 GiB，只剩 1.00 MiB"),

@@ -118,7 +118,7 @@ def test_it_plays_to_the_end_and_rests(page: Page) -> None:
 def test_a_word_without_rules_is_two_rungs(page: Page) -> None:
     show_word(page, WordCut(b"the", (b"the",), (), (5,), whole=True))
     assert rungs(page) == [["the"], ["the 5"]]
-    assert page.locator(".rule").first.inner_text() == "in the list as a whole"
+    assert page.locator(".rule").first.inner_text() == i18n.text("en", "components.merges_whole")
 
 
 def test_three_stages_are_literal(page: Page) -> None:

@@ -14,6 +14,7 @@ from tests.browser.driver import Visitor, settle
 def test_reload_in_mid_run_finds_it_still_moving(open_page: Callable[..., Visitor]) -> None:
     desk = Desk(open_page("/").page)
     desk.longest(300)
+    desk.choose("shell.speed", "shell.speed_half")  # no machine is through before the test has looked
     desk.press("shell.play")
     before = desk.until_steps(5)
     desk.page.reload()
@@ -30,6 +31,7 @@ def test_reload_in_mid_run_finds_it_still_moving(open_page: Callable[..., Visito
 def test_a_second_browser_follows_and_cannot_steer(open_page: Callable[..., Visitor]) -> None:
     owner = Desk(open_page("/").page)
     owner.longest(300)
+    owner.choose("shell.speed", "shell.speed_half")
     owner.press("shell.play")
     owner.until_steps(3)
     follower = Desk(open_page(f"/decode?run={owner.run_id()}&lang=zh", locale="en-US").page, "zh")
@@ -54,35 +56,63 @@ def test_hostile_parameters_are_harmless(open_page: Callable[..., Visitor]) -> N
     assert "etc" not in desk.page.url
 
 
-SLOW = """() => {
-  const Fast = window.WebSocket;
-  window.WebSocket = class extends Fast {
-    set onmessage(heard) {
-      super.onmessage = this.url.includes('/_stcore/stream') ? (event) => setTimeout(() => heard.call(this, event), 1000) : heard;
-    }
+# What Streamlit's server says is kept back while `window.kept` is a list; `window.letGo()` hands it on, in order.
+KEEP_BACK = """() => {
+  const Open = window.WebSocket;
+  const hand = (heard, socket, event) => (window.kept ? window.kept.push([heard, socket, event]) : heard.call(socket, event));
+  window.kept = null;
+  window.letGo = () => {
+    const kept = window.kept;
+    window.kept = null;
+    for (const [heard, socket, event] of kept) heard.call(socket, event);
+  };
+  window.WebSocket = class extends Open {
+    get ours() { return this.url.includes('/_stcore/stream'); }
+    set onmessage(heard) { super.onmessage = this.ours ? (event) => hand(heard, this, event) : heard; }
     addEventListener(kind, heard, ...more) {
-      const late = kind === 'message' && this.url.includes('/_stcore/stream');
-      super.addEventListener(kind, late ? (event) => setTimeout(() => heard.call(this, event), 1000) : heard, ...more);
+      super.addEventListener(kind, this.ours && kind === 'message' ? (event) => hand(heard, this, event) : heard, ...more);
     }
   };
 }"""
+SAID = "words => window.kept.some(([, , event]) => new TextDecoder().decode(event.data).includes(words))"
+# Counts how often a component, with something to say to the server, has asked whether it may.
+COUNT = """() => {
+  const { onTheWay } = window.__openbook;
+  window.asked = 0;
+  window.__openbook.onTheWay = () => (window.asked += 1, onTheWay());
+}"""
+FRAMES = "async () => { for (let at = 0; at < 5; at += 1) await new Promise((next) => requestAnimationFrame(next)); }"
 
 
 def test_a_run_that_moves_does_not_call_the_old_page_back(open_page: Callable[..., Visitor]) -> None:
-    """The way to the next page is long here (each word of the server takes a second), and the run ends on the way."""
+    """The reader has clicked on the way to another page, which is not here yet, and the run ends: no word of that may name the old page."""
     page = open_page("/").page
-    page.add_init_script(f"({SLOW})()")
+    page.add_init_script(f"({KEEP_BACK})()")
     page.reload()
     settle(page)
     desk = Desk(page)
-    desk.longest(4)
-    page.wait_for_timeout(3000)
-    desk.press("shell.play")
-    desk.until_steps(1)
-    page.get_by_role("link", name=desk.words("shell.nav_detokenize"), exact=True).click()
-    desk.until_status("ended")
-    expect(page.get_by_role("heading", name=desk.words("detokenize.title"))).to_be_visible(timeout=15_000)
-    page.wait_for_timeout(5000)
+    desk.press("shell.step")  # a run that waits: it moves when the test says so, however fast the machine
+    desk.until_status("paused")
+    expect(desk.button("shell.stop")).to_be_enabled()
     settle(page)
-    expect(page.get_by_role("heading", name=desk.words("detokenize.title"))).to_be_visible()
+    second = page.context.new_page()  # the owner's own address, key included
+    second.goto(page.url)
+    other = Desk(second)
+    other.until_status("paused")
+    expect(other.button("shell.stop")).to_be_enabled()
+
+    title = desk.words("detokenize.title")
+    page.evaluate("() => { window.kept = []; }")
+    page.get_by_role("link", name=desk.words("shell.nav_detokenize"), exact=True).click()
+    page.wait_for_function(SAID, arg=title)  # the server has drawn the new page, and its bar still says that the run waits
+    page.evaluate(COUNT)
+    other.press("shell.stop")
+    desk.until_status("ended")
+    page.wait_for_function("window.asked > 0")
+    page.evaluate(FRAMES)  # a message that should not have been sent is on its way by now
+    page.evaluate("window.letGo()")
+
+    expect(desk.button("shell.stop")).to_be_disabled(timeout=15_000)  # only a script run after the end draws this
+    settle(page)
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
     assert urlsplit(page.url).path == "/detokenize"

@@ -30,6 +30,14 @@ ROW = """([layer, layers, columns]) => {
   return Array.from({ length: columns }, (_, at) => colour(left + (at + 0.5) * cell));
 }"""
 
+# Whether anything is painted at the two given distances from the left, in a layer's row.
+OPAQUE = """([inside, beyond, layer, layers]) => {
+  const canvas = document.querySelector('.sheet canvas');
+  const density = canvas.width / parseFloat(canvas.style.width);
+  const y = 24 + (layers - 1 - layer) * 20 + 8;
+  return [inside, beyond].map((x) => canvas.getContext('2d').getImageData(x * density, y * density, 1, 1).data[3] > 0);
+}"""
+
 
 def tokens(count: int) -> tuple[Token, ...]:
     kinds = ["template"] * (count // 2) + ["prompt"] * (count - count // 2)
@@ -168,7 +176,9 @@ def test_thousands_of_tokens_are_thinned_and_it_is_said(still_page: Page) -> Non
     reading(still_page, count=4096)
     per = -(-4096 * 2 // (1200 - 36 - 150 - 16))  # two pixels a column; 16: the empty page's own margin
     assert WORDS["reading_thinned"].format(n=per) in still_page.locator(".says").inner_text()
-    assert still_page.locator(".sheet canvas").evaluate("canvas => parseFloat(canvas.style.width)") <= 1200
+    last = 1200 - 16 - 150  # where the columns end; beside it the layers' times have their room
+    edge = still_page.evaluate(OPAQUE, [last - 2, last + 4, 3, 4])
+    assert edge == [True, False], "all columns are drawn, and end where they should"
     assert stage(still_page) == LAST
 
 

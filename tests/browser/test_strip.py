@@ -125,8 +125,63 @@ def test_what_one_token_reads_is_drawn_to_its_weight(page: Page) -> None:
     assert len(set(looks)) == 3, "told apart without colour"
     chips.nth(2).hover()
     assert "weight 0.200" in strip.locator(".card").inner_text()
-    chips.nth(2).click()
-    assert "weight 0.200" in (chips.nth(2).get_attribute("aria-label") or "")
+
+
+def spoken(strip: Locator) -> list[str]:
+    """What a screen reader says of every chip."""
+    return [chip.get_attribute("aria-label") or "" for chip in strip.locator(".chip").all()]
+
+
+def test_what_is_spoken_of_a_chip_is_what_is_drawn_now(page: Page) -> None:
+    words = {key: entry["en"] for key, entry in i18n.table("components").items()}
+
+    def told(reader: str, at: int, weight: str) -> str:
+        return words["token_strip_weight"].format(reader=f"\u2068{reader}\u2069", n=at, weight=weight)
+
+    strip = show(page, words_of_five(), weights=[0.6, 0.04, 0.2, 0.16], reader=3, target=1)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # past the switch, to the first chip
+    assert strip.locator(".chip:focus").get_attribute("data-id") == "100"
+    assert told(" on", 3, "0.600") in spoken(strip)[0], "reached by Tab"
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    assert [told(" on", 3, weight) in said for weight, said in zip(("0.600", "0.040", "0.200", "0.160"), spoken(strip), strict=False)] == [
+        True
+    ] * 4
+    assert words["token_strip_target"] in spoken(strip)[1]
+    assert words["token_strip_later"] in spoken(strip)[4]
+    page.evaluate(AGAIN, {"weights": [0.5, 0.3, 0.2], "reader": 2, "target": None})
+    said = spoken(strip)
+    assert [told(" sat", 2, weight) in now for weight, now in zip(("0.500", "0.300", "0.200"), said, strict=False)] == [True] * 3
+    assert not [now for now in said if told(" on", 3, "0.600")[:8] in now or words["token_strip_target"] in now], "nothing old is left"
+    page.evaluate(AGAIN, {"weights": None, "reader": None})
+    assert not [now for now in spoken(strip) if "weight" in now or words["token_strip_later"] in now]
+
+
+def test_the_card_takes_one_line_and_moves_nothing_below_it(page: Page) -> None:
+    strip = show(page, words_of_five(), weights=[0.6, 0.04, 0.2, 0.16], reader=3)
+    chips, line_px = strip.locator(".chip"), 28
+    height = strip.evaluate("strip => strip.getBoundingClientRect().height")
+    room = strip.locator(".card").evaluate("card => card.getBoundingClientRect().height")
+    assert room < 2 * line_px, "one line while no chip is pointed at"
+    for at in range(5):
+        chips.nth(at).hover()
+        assert strip.locator(".card .line").count() == 1
+        assert strip.evaluate("strip => strip.getBoundingClientRect().height") == height
+
+
+@pytest.mark.parametrize("width", [1000, 700, 420])
+def test_once_a_chip_has_spoken_the_card_keeps_its_room(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    strip = show(page, tokens_of(b"the", b"\xf0\x9f", b"\xa4\x97", b" sat"), weights=[0.6, 0.3, 0.1], reader=2)
+    heights = []
+    for at in range(4):
+        strip.locator(".chip").nth(at).hover()
+        heights.append(strip.evaluate("strip => strip.getBoundingClientRect().height"))
+    page.mouse.move(0, 700)
+    expect(strip.locator(".card .hint")).to_be_visible()
+    heights.append(strip.evaluate("strip => strip.getBoundingClientRect().height"))
+    assert len(set(heights)) == 1, heights
 
 
 def test_another_reading_token_keeps_chips_and_focus(page: Page) -> None:

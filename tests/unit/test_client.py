@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from engine.errors import (
 from engine.model import registry
 from engine.serve.client import EngineClient
 from engine.serve.keeper import Garbled
-from engine.serve.protocol import Answered, AskAttention, Message, StatusChanged, Steer, Stepped, Submit
+from engine.serve.protocol import Answered, AskAttention, AskCell, AskCut, AskLens, AskLinks, Message, StatusChanged, Steer, Stepped, Submit
 from engine.settings import Settings
 from engine.trace import RunSettings, RunStatus, StopReason
 from tests.exam import until
@@ -140,6 +140,23 @@ def test_a_question_for_rows_says_how_many(client: EngineClient, posted: list[Me
     question = posted[-1]
     assert isinstance(question, AskAttention)
     assert (question.layer, question.head, question.rows) == (3, 2, 5)
+
+
+def test_every_question_says_how_long_it_is_waited_for(client: EngineClient, posted: list[Message]) -> None:
+    run_id, _ = submit(client)
+    asked: list[Callable[[], object]] = [
+        lambda: client.attention(run_id, 0, timeout_s=0.01),
+        lambda: client.links(run_id, 1, 0, timeout_s=0.01),
+        lambda: client.lens(run_id, timeout_s=0.01),
+        lambda: client.cell(run_id, 0, 0, timeout_s=0.01),
+        lambda: client.cut("m", "cpu", "the cat", timeout_s=0.01),
+    ]
+    for ask in asked:
+        with pytest.raises(EngineUnavailable):
+            ask()
+    questions = posted[-5:]
+    assert [type(one) for one in questions] == [AskAttention, AskLinks, AskLens, AskCell, AskCut]
+    assert [getattr(one, "patience_s", None) for one in questions] == [0.01] * 5
 
 
 def test_a_run_is_stamped_when_it_is_asked_for(client: EngineClient, posted: list[Message]) -> None:

@@ -147,6 +147,10 @@ def test_place_of_a_fault_is_named() -> None:
 
 
 def test_text_that_is_not_unicode_cannot_leave() -> None:
+    codec.check_text("你好🤗\ufffd\u2028")
+    with pytest.raises(LoneSurrogate) as found:
+        codec.check_text("ab\ud800")
+    assert found.value.params == {"position": 2}
     with pytest.raises(LoneSurrogate) as caught:
         codec.dump(Token(1, b"", "ab\ud800", "prompt", 0))
     assert caught.value.params == {"position": 2}

@@ -92,8 +92,9 @@ def test_the_whole_vocabulary_can_be_asked_for(tiny: Tiny) -> None:
     for row in rows:
         assert sum(one.probability for one in row.candidates) == pytest.approx(1)
     for count in (0, -1, tiny().shape.vocab_size + 1):
-        with pytest.raises(OutOfRange):
+        with pytest.raises(OutOfRange) as caught:
             run.lens(count)
+        assert caught.value.params == {"field": "count", "value": count, "count": run.model.shape.vocab_size}
 
 
 def test_one_layers_logits_at_a_time(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The logit lens as pictures: where the answer firms up, one cell per guess whatever the tokens are called; bars to one scale."""
+"""The logit lens as pictures: where the answer firms up, one cell per guess whatever the tokens are called."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from engine.findings import LensRow
 from engine.trace import Candidate
 from ui import theme
-from ui.figures import bars, lens
+from ui.figures import lens
 
 WORDS = {"layer": "layer", "probability": "probability", "rank": "place", "guess": "guesses", "firm": "first choice"}
 
@@ -75,12 +75,3 @@ def test_guesses_are_literal() -> None:
     assert lens.name(guess(1, "", 0.1, b"\xe4\xbd")) == "E4 BD"
     assert lens.name(guess(1, " a\n", 0.1)) == "·a↵"
     assert len(lens.name(guess(1, "x" * 99, 0.1))) == lens.NAME_MOST
-
-
-def test_bars_share_one_scale_and_equal_names_stay_apart() -> None:
-    drawn = bars.to_scale([bars.Bar("x", "1 s", 1.0, "#000000"), bars.Bar("x", "4 s", 4.0, "#000000")], theme.LIGHT)
-    assert list(drawn.data[0].x) == [1.0, 4.0]
-    assert list(drawn.data[0].y) == [0, 1]
-    assert drawn.layout.xaxis.range[0] == 0
-    assert drawn.layout.yaxis.range[0] > drawn.layout.yaxis.range[1], "the first lies on top"
-    assert bars.to_scale([bars.Bar("x", "0", 0.0, "#000000")], theme.LIGHT).layout.xaxis.range[1] > 0

@@ -8,7 +8,7 @@ import pytest
 from engine.trace import Token, TokenKind
 from ui import i18n, linking
 from ui.linking import HeadLink
-from ui.sections import links, pair
+from ui.sections import pair
 
 
 def cut(*pieces: str | bytes, kind: TokenKind = "prompt", start: int = 0) -> tuple[Token, ...]:
@@ -80,16 +80,6 @@ def test_words_of_the_template_do_not_count() -> None:
     assert linking.place_of(tokens, "it") == 3
 
 
-def test_the_strongest_pair_leaves_out_itself_the_first_token_and_the_template() -> None:
-    tokens = (*cut("<s>", "sys", kind="template"), *cut("a", "b", "c", start=2))
-    weights = np.zeros((5, 5), np.float32)
-    weights[:, 0], weights[4, 4], weights[4, 1], weights[4, 2], weights[3, 2] = 0.9, 0.8, 0.7, 0.1, 0.2
-    assert linking.strongest_pair(weights, tokens) == (3, 2)
-    assert linking.strongest_pair(weights[3:], tokens) == (3, 2), "the newest rows alone"
-    assert linking.strongest_pair(weights[4:], tokens) == (4, 2)
-    assert linking.strongest_pair(np.eye(5, dtype=np.float32), tokens) == (4, 4)
-
-
 def test_the_strongest_key_of_a_row() -> None:
     assert linking.strongest_key(np.array([0.6, 0.1, 0.2, 0.1], np.float32)) == 2
     assert linking.strongest_key(np.array([0.9, 0.1], np.float32)) == 1
@@ -115,16 +105,27 @@ def test_the_verdict_on_two_rows(one: np.ndarray, other: np.ndarray, dtype: str,
     assert pair.verdict(one, other, 0, dtype) == truth
 
 
-@pytest.mark.parametrize("name", links.EXAMPLES)
-@pytest.mark.parametrize("language", i18n.LANGUAGES)
-def test_the_words_of_every_example_stand_in_its_sentence_in_order(language: str, name: str) -> None:
-    sentence = cut(*i18n.text(language, f"links.{name}"))
-    for reading, read in links.pairs(language, name):
+@pytest.mark.parametrize("example", linking.EXAMPLES, ids=lambda example: example.key)
+def test_the_words_of_every_example_stand_in_its_sentence_in_order(example: linking.Example) -> None:
+    sentence = cut(*example.sentence)
+    assert len(example.pairs) == len(example.reading) * len(example.read) == 4
+    for reading, read in example.pairs:
         assert linking.place_of(sentence, reading) is not None
         assert (linking.place_of(sentence, read) or 0) < (linking.place_of(sentence, reading) or 0), "a token looks only backwards"
 
 
 def test_the_two_sentences_of_the_pair_are_examples_and_share_their_beginning() -> None:
-    one, other = (i18n.text("en", f"links.{name}") for name in pair.SENTENCES)
-    assert one.partition(" it ")[0] == other.partition(" it ")[0]
-    assert {i18n.text("zh", f"links.{name}") for name in pair.SENTENCES} == {one, other}
+    one, other = pair.SENTENCES
+    assert one.sentence.partition(" it ")[0] == other.sentence.partition(" it ")[0]
+    assert [example.reading[-1] for example in pair.SENTENCES] == ["rolled", "broke"]
+    assert {pair.READER} == {example.reading[0] for example in pair.SENTENCES}
+    assert {pair.NOUNS} == {example.read for example in pair.SENTENCES}
+
+
+@pytest.mark.parametrize("language", i18n.LANGUAGES)
+def test_the_model_reads_the_same_whatever_the_page_speaks(language: str) -> None:
+    words = (linking.CHINESE.reading, linking.CHINESE.read)
+    assert i18n.text(language, "links.chinese") == linking.CHINESE.sentence
+    assert tuple(tuple(i18n.text(language, f"links.chinese_{side}").split()) for side in ("reading", "read")) == words
+    assert [linking.example_of(example.sentence) for example in linking.EXAMPLES] == list(linking.EXAMPLES)
+    assert linking.example_of("Why is the sky blue?") is None

@@ -51,10 +51,14 @@ def test_every_mean_equals_eager_attention(looked_into: tuple[Run, np.ndarray], 
 def test_any_window_shows_the_numbers_of_the_whole_map(looked_into: tuple[Run, np.ndarray], layer: int | None, head: int | None) -> None:
     run, _ = looked_into
     whole = run.attention(layer, head)
+    kept = run.record().steps[-1].recorded_bytes > 0
     for until in (1, 2, 63, 64, 65, 100, len(whole) - 1, len(whole)):
         for rows in (None, 1, 30, 64, 10_000):
             first = 0 if rows is None else max(until - rows, 0)
-            assert np.array_equal(run.attention(layer, head, rows, until), whole[first:until, :until])
+            seen = run.attention(layer, head, rows, until)
+            if kept:  # else a pass over fewer tokens may round differently
+                assert np.array_equal(seen, whole[first:until, :until])
+            assert np.abs(seen - whole[first:until, :until]).max() <= 1e-6
 
 
 def test_every_link_equals_eager_attention(looked_into: tuple[Run, np.ndarray]) -> None:

@@ -70,6 +70,30 @@ def test_what_is_drawn_of_a_long_text(count: int, end: int | None, query: int | 
     assert end is not None or query is None or query in span
 
 
+@pytest.mark.parametrize(
+    ("count", "end", "query", "key", "shown"),
+    [
+        (100, None, 90, 3, None),  # all of it is drawn
+        (1000, None, 900, None, None),  # the newest rows are
+        (1000, 400, 350, 300, 400),  # the window the reader has set shows both: it stays
+        (1000, 256, 342, None, None),  # the row lies outside it
+        (1000, 256, 342, 300, None),
+        (1000, 600, 500, 320, None),  # the row stands in it, the column does not, but both do around the row
+        (1000, 600, 500, 300, 556),  # the column comes first
+        (1000, None, 990, 740, 996),  # side by side only at the edge
+        (1000, None, 500, 250, 506),
+        (1000, 600, 500, 0, 600),  # too far apart: the row is enough
+        (1000, 256, 500, 0, None),
+    ],
+)
+def test_the_window_goes_where_the_picked_link_is(count: int, end: int | None, query: int, key: int | None, shown: int | None) -> None:
+    found = weights.end_showing(count, end, query, key)
+    assert found == shown
+    span = weights.span_drawn(count, found, query)
+    assert query in span
+    assert key is None or key in span or query - key >= weights.MOST_DRAWN
+
+
 def test_the_strongest_link_is_none_to_oneself_or_the_first() -> None:
     rows = sinking(8, 0.4)
     assert weights.strongest(rows) is None
@@ -81,6 +105,15 @@ def test_the_strongest_link_is_none_to_oneself_or_the_first() -> None:
     assert weights.strongest(rows, wanted) == (6, 2, pytest.approx(0.1))
     wanted[6] = False
     assert weights.strongest(rows, wanted) is None
+
+
+def test_the_strongest_link_between_some_tokens_alone() -> None:
+    rows, own = np.zeros((5, 5), np.float32), np.array([False, False, True, True, True])
+    rows[:, 0], rows[4, 4], rows[4, 1], rows[4, 2], rows[3, 2] = 0.9, 0.8, 0.7, 0.1, 0.2
+    assert weights.strongest(rows, own) == (3, 2, pytest.approx(0.2))
+    assert weights.strongest(rows[3:], own) == (3, 2, pytest.approx(0.2)), "the newest rows alone"
+    assert weights.strongest(rows[4:], own) == (4, 2, pytest.approx(0.1))
+    assert weights.strongest(np.eye(5, dtype=np.float32), own) is None
 
 
 @pytest.mark.parametrize("rows", [1, 4, 9])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.errors import EngineError, ErrorInfo, ModelNotFound, Offline
+from engine.errors import EngineError, ErrorInfo, ModelNotFound, ModelNotLoaded, Offline
 from engine.serve.job import Job
 from engine.serve.models import ModelPool, Progress, Wanted
 from engine.serve.protocol import Message, ModelFailed, ModelFreed, ModelProgress, ModelReady
@@ -140,6 +140,19 @@ def test_the_least_recently_used_makes_room_and_its_ended_runs_are_freed(library
     assert not first.freed
     assert library.works["b"].freed
     assert library.maker.discards == 1
+
+
+def test_a_question_leaves_the_order_of_use_as_it_was(library: Library) -> None:
+    for wanted in (ONE, TWO):
+        library.pool.want(wanted)
+        library.settle()
+    assert library.pool.find(ONE).name == "one"
+    library.pool.want(THREE)
+    library.settle()
+    assert library.kinds(ModelFreed) == ["one"], "still the least recently used"
+    with pytest.raises(ModelNotLoaded) as caught:
+        library.pool.find(ONE)
+    assert caught.value.params == {"model": "one"}
 
 
 def test_a_model_with_a_live_run_stays_and_the_newcomer_waits(library: Library) -> None:

@@ -70,7 +70,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def test_the_layer_read_last_is_kept_until_another_is_asked_for_or_a_token_comes(tiny: Tiny, passes: list[int]) -> None:
+def test_the_layer_read_last_is_kept_until_another_is_asked_for_or_more_tokens_are(tiny: Tiny, passes: list[int]) -> None:
     run = started(tiny("gemma3"), 0)
     read = run.prefill().prompt_tokens
     for head in (None, 0, 1):
@@ -87,7 +87,47 @@ def test_the_layer_read_last_is_kept_until_another_is_asked_for_or_a_token_comes
     run.links(5, 3)
     run.attention(None, 1)
     run.attention(0, 1)
-    assert passes == [read, read, read, read + 1, read + 1, read + 1]  # whole readings keep nothing and drop nothing
+    assert passes == [read, read, read, read + 1, 6, read + 1]  # readings of all layers keep nothing and drop nothing
+
+
+def test_a_growing_answer_leaves_the_kept_layer_as_it_was(tiny: Tiny, passes: list[int]) -> None:
+    run = started(tiny("gemma3"), 0)
+    read = run.prefill().prompt_tokens
+    before = run.attention(1, 2, rows=20, until=read)
+    for _ in run.decode():
+        assert np.array_equal(run.attention(1, 2, rows=20, until=read), before)
+        assert run.attention(1, None, rows=1, until=read - 9).shape == (1, read - 9)
+    assert passes == [read]
+
+
+def test_no_more_is_read_again_than_is_shown(tiny: Tiny, passes: list[int]) -> None:
+    """Causal: what comes behind the last row changes nothing in it."""
+    run, kept = finished(tiny("gemma3"), "none"), finished(tiny("gemma3"), "all")
+    for until in (1, 70, 100):
+        for layer in (0, 2, None):
+            passes.clear()
+            assert np.abs(run.attention(layer, 1, until=until) - kept.attention(layer, 1, until=until)).max() <= 1e-5
+            assert passes == [until]
+        passes.clear()
+        assert np.abs(run.links(until - 1, 0) - kept.links(until - 1, 0)).max() <= 1e-5
+        assert passes == [until]
+
+
+def test_a_kept_layer_counts_as_held(tiny: Tiny) -> None:
+    run = started(tiny("qwen3"), 0)
+    before = run.held_bytes()
+    assert before == run.kv_bytes()
+    run.attention(1)
+    queries = 4 * run.prefill().prompt_tokens * HEADS * run.model.shape.head_dim
+    assert run.held_bytes() == before + queries
+    run.free()
+    assert run.held_bytes() == 0
+
+
+@pytest.mark.parametrize("keeps", ["all", "some", "none"])
+def test_what_is_held_is_what_is_measured(model: LoadedModel, keeps: str) -> None:
+    run = finished(model, keeps)
+    assert run.held_bytes() == run.kv_bytes() + run.record().steps[-1].recorded_bytes
 
 
 def test_what_was_kept_is_never_read_again(tiny: Tiny, passes: list[int]) -> None:

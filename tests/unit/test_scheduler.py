@@ -220,6 +220,50 @@ def test_the_runs_that_ended_first_are_freed_first() -> None:
     assert [name for name, work in hall.works.items() if work.freed] == ["a", "b", "c"]
 
 
+def test_the_oldest_ended_runs_are_freed_where_all_hold_too_many_bytes() -> None:
+    hall = Hall(held_bytes=100)
+    hall.add("live", held=30)
+    hall.turns(1)
+    for name, held in (("a", 30), ("b", 30), ("c", 30), ("d", 10)):
+        hall.add(name, name, length=1, held=held)
+        while not hall.works[name].stop_reason:
+            hall.turns(1)
+    freed = [name for name, work in hall.works.items() if work.freed]
+    assert freed == ["a"], "30 + 30 + 30 + 10 are within the limit once a is gone"
+
+
+def test_for_want_of_bytes_neither_a_live_run_nor_the_newest_is_freed() -> None:
+    hall = Hall(held_bytes=100)
+    for name in ("live", "other"):
+        hall.add(name, name, held=500)
+    hall.turns(2)
+    for name in "abc":
+        hall.add(name, name, length=1, held=500)
+        while not hall.works[name].stop_reason:
+            hall.turns(1)
+    assert [name for name, work in hall.works.items() if work.freed] == ["a", "b"]
+    for name in ("live", "other"):
+        hall.scheduler.steer(name, "stop")
+    assert [name for name, work in hall.works.items() if not work.freed] == ["other"]
+
+
+def test_a_run_that_is_being_asked_is_not_freed_for_its_bytes() -> None:
+    hall = Hall(held_bytes=100)
+    hall.add("a", length=1, held=80)
+    hall.turns(1)
+    hall.add("b", held=80)
+    hall.turns(1)
+    seen: list[bool] = []
+
+    def question() -> None:
+        hall.scheduler.steer("b", "stop")
+        seen.append(hall.works["a"].freed)
+
+    hall.scheduler.ask("a", question)
+    hall.turns(1)
+    assert seen == [False]
+
+
 def test_the_worker_sleeps_until_it_is_needed_and_stops_when_told() -> None:
     said: list[Message] = []
     scheduler = Scheduler(said.append)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,17 +13,22 @@ import numpy as np
 import pytest
 
 from engine import codec
-from engine.errors import ErrorInfo, RunUnknown
+from engine.errors import EngineUnavailable, ErrorInfo, ModelNotLoaded, RunUnknown
+from engine.findings import TextCut
+from engine.generate.tokens import Vocabulary
 from engine.serve import server as server_module
-from engine.serve.answers import Answers
+from engine.serve.answers import CUTS_WAITING, Answers
+from engine.serve.models import Wanted
 from engine.serve.protocol import (
     Answered,
     AskAttention,
+    AskCut,
     AskTerms,
     LoadModel,
     Look,
     Message,
     ModelFailed,
+    Question,
     StatusChanged,
     Steer,
     Submit,
@@ -33,6 +39,8 @@ from engine.serve.server import Outbox, Server
 from engine.settings import Settings
 from engine.trace import RunSettings, RunStatus, StopReason
 from tests.exam import until
+from tests.fakes import make_tokenizer
+from tests.hall import Clock
 
 RUN = Submit("r", "s", "smollm2-135m", "cpu", "why?", RunSettings())
 
@@ -121,7 +129,7 @@ def test_an_array_that_cannot_be_sent_leaves_no_announcement_behind(wire: FakeWi
             raise MemoryError("no room for a copy")
 
     scheduler = Scheduler(outbox.put)
-    answers = Answers(scheduler, outbox.put, notary=SimpleNamespace())
+    answers = Answers(scheduler, outbox.put, notary=SimpleNamespace(), shelf=SimpleNamespace())
     scheduler.find = lambda run_id: SimpleNamespace(work=SimpleNamespace(look=lambda question: np.zeros(1).view(Huge)))
     answers.take(AskAttention("q", "r", 0))
     scheduler.turn()
@@ -131,7 +139,7 @@ def test_an_array_that_cannot_be_sent_leaves_no_announcement_behind(wire: FakeWi
 
 def test_an_array_follows_its_announcement(wire: FakeWire) -> None:
     outbox, scheduler = Outbox(wire), Scheduler(lambda message: None)
-    answers = Answers(scheduler, outbox.put, notary=SimpleNamespace())
+    answers = Answers(scheduler, outbox.put, notary=SimpleNamespace(), shelf=SimpleNamespace())
     asked: list[Look] = []
 
     def look(question: Look) -> np.ndarray:
@@ -148,6 +156,79 @@ def test_an_array_follows_its_announcement(wire: FakeWire) -> None:
     assert math.prod(announced.dims) * 4 == len(wire.sent[1])
     assert np.frombuffer(wire.sent[1], np.float32).reshape(announced.dims).tolist() == [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]
     assert asked == [question]
+
+
+def asked(answers: Answers, scheduler: Scheduler, question: Question) -> list[str]:
+    """The looks that were computed."""
+    looks: list[str] = []
+
+    def look(found: Look) -> str:
+        looks.append(found.request_id)
+        return "seen"
+
+    scheduler.find = lambda run_id: SimpleNamespace(work=SimpleNamespace(look=look))
+    answers.take(question)
+    return looks
+
+
+@pytest.mark.parametrize(("patience_s", "waited_s", "answered"), [(15.0, 16.0, False), (60.0, 59.0, True), (60.0, 61.0, False)])
+def test_a_look_is_computed_while_somebody_waits_for_it(wire: FakeWire, patience_s: float, waited_s: float, answered: bool) -> None:
+    outbox, scheduler, clock = Outbox(wire), Scheduler(lambda message: None), Clock()
+    answers = Answers(scheduler, outbox.put, notary=SimpleNamespace(), shelf=SimpleNamespace(), clock=clock)
+    looks = asked(answers, scheduler, AskAttention("q", "r", 0, patience_s=patience_s))
+    clock.now += waited_s
+    scheduler.turn()
+    until(lambda: wire.sent, 5.0)
+    assert wire.events() == [Answered("q", text="seen") if answered else Answered("q", EngineUnavailable(detail="timeout").info)]
+    assert looks == ["q"] * answered
+
+
+def test_a_cut_waits_for_no_run(wire: FakeWire) -> None:
+    """The worker is not there at all, as in the middle of a long prompt: the answer comes."""
+    tokenizer = make_tokenizer()
+    models = {Wanted("m", "cpu"): SimpleNamespace(tokenizer=tokenizer, vocabulary=Vocabulary(tokenizer))}
+    answers = Answers(Scheduler(lambda message: None), Outbox(wire).put, SimpleNamespace(), SimpleNamespace(find=models.__getitem__))
+    answers.take(AskCut("q", "m", "cpu", "the cat"))
+    until(lambda: wire.sent, 30.0)
+    (answer,) = wire.events()
+    assert isinstance(answer, Answered)
+    assert [word.raw for word in codec.load(answer.text or "", TextCut).words] == [b"the", b" cat"]
+
+
+def test_a_cut_by_a_model_that_is_not_held_says_so(server: Server, wire: FakeWire) -> None:
+    server._handle(codec.dump(AskCut("q", "m", "cpu", "the cat")), 1.0)
+    until(lambda: wire.sent, 5.0)
+    assert wire.events() == [Answered("q", ModelNotLoaded(model="m").info)]
+
+
+def test_a_flood_of_cuts_is_refused_and_has_one_thread(wire: FakeWire) -> None:
+    gate, names = threading.Event(), set()
+    clock = Clock()
+
+    def find(wanted: Wanted) -> SimpleNamespace:
+        names.add(threading.get_ident())
+        assert gate.wait(30.0)
+        raise ModelNotLoaded(model=wanted.model)
+
+    scheduler = Scheduler(lambda message: None)
+    answers = Answers(scheduler, Outbox(wire).put, SimpleNamespace(), SimpleNamespace(find=find), clock)
+    answers.take(AskCut("first", "m", "cpu", "a"))
+    until(lambda: names, 30.0)
+    for number in range(CUTS_WAITING + 3):
+        answers.take(AskCut(str(number), "m", "cpu", "a"))
+    refused = [Answered(str(CUTS_WAITING + more), EngineUnavailable(detail="too many questions").info) for more in range(3)]
+    until(lambda: len(wire.sent) >= 3, 5.0)
+    assert wire.events() == refused
+    assert scheduler._questions == deque()
+    clock.now += 15.5
+    gate.set()
+    until(lambda: len(wire.sent) == CUTS_WAITING + 4, 30.0)
+    late = EngineUnavailable(detail="timeout").info
+    assert wire.events()[3:] == [
+        Answered("first", ModelNotLoaded(model="m").info),
+        *(Answered(str(number), late) for number in range(CUTS_WAITING)),
+    ]
+    assert len(names) == 1
 
 
 def test_a_question_about_nobody_is_answered(server: Server, wire: FakeWire) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import LoneSurrogate, OutOfRange, RunFreed
+from engine.errors import LoneSurrogate, ModelNotLoaded, OutOfRange, RunFreed
 from engine.serve.client import Ticket
 from engine.trace import RunSettings
 from tests.exam import Exam, open_exam, until
+from tests.fakes import make_tokenizer
 
 SHORT = RunSettings(max_new_tokens=6, ignore_eos=True)
 
@@ -62,9 +63,9 @@ def test_the_last_layers_guess_is_what_the_first_token_was_drawn_from(exam: Exam
     assert (rows[-1].rank, rows[-1].probability) == (0, pytest.approx(view.prefill.candidates[0].probability, abs=1e-5))
 
 
-def test_a_cut_keeps_every_byte(exam: Exam, run_id: str) -> None:
+def test_a_cut_keeps_every_byte(exam: Exam) -> None:
     text = "the cat 你好🤗 <|im_end|>"
-    cut = exam.client.cut(run_id, text)
+    cut = exam.client.cut(exam.model, "cpu", text)
     assert b"".join(token.raw for token in cut.tokens) == text.encode()
     assert not any(token.special for token in cut.tokens)
     assert [id for word in cut.words for id in word.ids] == [token.id for token in cut.tokens]
@@ -78,14 +79,19 @@ def test_a_link_that_cannot_be_is_refused(exam: Exam, run_id: str, query: int, k
 
 def test_what_cannot_be_sent_and_what_is_gone(exam: Exam, ticket: Ticket) -> None:
     with pytest.raises(LoneSurrogate):
-        exam.client.cut(ticket.run_id, "a\ud800")
-    with pytest.raises(OutOfRange):
-        exam.client.lens(ticket.run_id, 0)
+        exam.client.cut(exam.model, "cpu", "a\ud800")
+    vocabulary = len(make_tokenizer())
+    for count in (0, vocabulary + 1):
+        with pytest.raises(OutOfRange) as caught:
+            exam.client.lens(ticket.run_id, count)
+        assert caught.value.params == {"field": "count", "value": count, "count": vocabulary}
     exam.client.steer(ticket.run_id, ticket.key, "cancel")
     for look in (
         lambda: exam.client.links(ticket.run_id, 1, 0),
         lambda: exam.client.lens(ticket.run_id),
-        lambda: exam.client.cut(ticket.run_id, "a"),
     ):
         with pytest.raises(RunFreed):
             look()
+    assert exam.client.cut(exam.model, "cpu", "the").words, "a tokenizer outlives every run"
+    with pytest.raises(ModelNotLoaded):
+        exam.client.cut(exam.model, "cuda:7", "the")

@@ -14,6 +14,7 @@ from plotly.subplots import make_subplots
 
 from engine.findings import LensRow
 from engine.trace import Candidate
+from ui import literal
 from ui.theme import MONO, Palette, template
 
 GUESSES = 3  # candidates of each layer that are written out; hovering names all
@@ -31,9 +32,7 @@ def firm_from(rows: Sequence[LensRow]) -> int | None:
 
 def name(candidate: Candidate, most: int = NAME_MOST) -> str:
     """A candidate as a chart shows it: white space visible, bytes in hex where they are no characters, markup escaped."""
-    in_hex = " ".join(f"{byte:02X}" for byte in candidate.raw)
-    seen = candidate.text.replace("\n", "↵").replace("\t", "⇥").replace(" ", "·") or in_hex
-    return html.escape(seen if len(seen) <= most else seen[: most - 1] + "…", quote=False)  # a chart knows no &quot;
+    return html.escape(literal.short(candidate.text, candidate.raw, most), quote=False)  # a chart knows no &quot;
 
 
 def climb(rows: Sequence[LensRow], palette: Palette, words: Mapping[str, str]) -> go.Figure:

@@ -6,7 +6,6 @@ Knows a run's snapshot and the words; does not know which page it stands on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import streamlit as st
 
@@ -17,11 +16,12 @@ from ui import looking, numbers, panels, state
 from ui.components.token_strip import token_strip
 from ui.failures import explain
 from ui.numbers import Figure
-from ui.scale import Row, scale
+from ui.scale import Role, Row, scale
 from ui.state import t
 
 LONGEST_SENTENCE = 400
 ABOUT_THE_SAME = 1.2  # a smaller ratio of two counts says nothing about a language
+HARDLY_LONGER, MUCH_LONGER = 1.5, 10  # times as long
 
 
 def show(view: RunView) -> None:
@@ -40,7 +40,7 @@ def show(view: RunView) -> None:
 def _figures(view: RunView, typed: int, ratio: float) -> Sequence[Figure]:
     counts = f"{typed:,} + {len(view.tokens) - typed:,}" if view.tokens else numbers.NOTHING
     return (
-        Figure(t("tokenize.characters"), f"{len(view.prompt):,}", "measured"),
+        Figure(t("tokenize.characters"), f"{len(view.prompt):,}", "measured", t("tokenize.characters_help")),
         Figure(t("tokenize.bytes"), f"{len(view.prompt.encode('utf-8', 'surrogatepass')):,}", "measured", t("tokenize.bytes_help")),
         Figure(t("tokenize.tokens"), counts, "measured", t("tokenize.tokens_help")),
         Figure(t("tokenize.ratio"), f"{ratio:.2f}" if typed else numbers.NOTHING, "computed", t("tokenize.ratio_help")),
@@ -55,27 +55,34 @@ def _cutting_s(view: RunView) -> float | None:
 def _times(view: RunView) -> None:
     """Cutting beside reading, to scale. Before the reading there is only a cutting to be measured, once more."""
     with panels.card("times"):
-        panels.card_title(t("counting.times"), "measured", t("counting.times_note"))
+        panels.card_title(t("counting.times"), "measured" if view.prefill else None, t("counting.times_note"))
         own_s = _cutting_s(view)
         if view.prefill is not None and own_s is not None:
             reading_s = view.prefill.prefill_s
-            scale([_time("cutting", own_s, "prompt"), _time("reading", reading_s, "notes")])
-            if reading_s > own_s > 0:
-                st.markdown(t("counting.times_found", times=f"{reading_s / own_s:,.0f}"))
+            scale([_time("cutting", own_s, "good"), _time("reading", reading_s, "prompt")])
+            if own_s > 0:
+                st.markdown(compared(own_s, reading_s))
             return
         found = _cut(view, view.prompt, "counting") if view.tokens else None
-        reading = Row(t("counting.reading"), None, t("counting.to_come"), "notes")
-        scale([_time("cutting_alone", found.tokenize_s if found else None, "prompt"), reading])
+        reading = Row(t("counting.reading"), None, t("counting.to_come"), "prompt")
+        scale([_time("cutting_alone", found.tokenize_s if found else None, "good"), reading])
 
 
-def _time(name: str, seconds: float | None, role: Literal["prompt", "notes"]) -> Row:
+def _time(name: str, seconds: float | None, role: Role) -> Row:
     return Row(t(f"counting.{name}"), seconds, numbers.milliseconds(seconds), role)
+
+
+def compared(cutting_s: float, reading_s: float) -> str:
+    """What both times mean for the wait: that most of it is ahead is only said where reading takes MUCH_LONGER."""
+    times = reading_s / cutting_s
+    key = "near" if times < HARDLY_LONGER else "some" if times < MUCH_LONGER else "found"
+    return t(f"counting.times_{key}", times=f"{times:,.0f}" if times >= MUCH_LONGER else f"{times:.1f}")
 
 
 def _pair(view: RunView) -> None:
     """The same sentence in English and Chinese. Both fields belong to the reader and stay as they are in either language of the page."""
     with panels.card("sentences"):
-        panels.card_title(t("counting.pair"), "measured", t("counting.pair_note"))
+        panels.card_title(t("counting.pair"), "measured" if view.tokens else None, t("counting.pair_note"))
         found: dict[str, tuple[str, TextCut]] = {}
         for (key, name), column in zip(((state.PAIR_EN, "english"), (state.PAIR_ZH, "chinese")), st.columns(2), strict=True):
             with column:

@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import EngineError
-from engine.findings import TextCut, WordCut
+from engine.findings import LONGEST_TEXT, TextCut, WordCut
 from engine.trace import RunView
 from ui import choice, looking, panels, state
 from ui.components.merges import merges
@@ -20,7 +20,6 @@ from ui.components.token_strip import token_strip
 from ui.failures import code_span, explain
 from ui.state import t
 
-LONGEST = 200  # characters that the engine tells the merges of
 MOST_PIECES = 48  # bytes that a ladder has room for
 _STRETCH = re.compile(r"\s?\S{1,12}")  # of a word that is too long, or of a text that is one single word to its tokenizer
 
@@ -28,7 +27,7 @@ _STRETCH = re.compile(r"\s?\S{1,12}")  # of a word that is too long, or of a tex
 def show(view: RunView) -> None:
     """Draw the section."""
     with panels.card("cutting"):
-        panels.card_title(t("cutting.title"), "computed", t("cutting.note"))
+        panels.card_title(t("cutting.title"), "computed" if view.tokens else None, t("cutting.note"))
         st.markdown(t("cutting.story"))
         if not view.tokens:
             st.caption(f":material/hourglass_empty: {t('cutting.waiting')}")
@@ -37,7 +36,7 @@ def show(view: RunView) -> None:
             places = st.container(width=260), st.container(width="stretch")
         with places[1]:
             own = st.text_input(
-                t("cutting.own"), key=state.CUT_TEXT, max_chars=LONGEST, placeholder=t("cutting.own_hint"), persist_state="session"
+                t("cutting.own"), key=state.CUT_TEXT, max_chars=LONGEST_TEXT, placeholder=t("cutting.own_hint"), persist_state="session"
             )
         try:
             _tell(view, own or _beginning(view.prompt), places[0])
@@ -47,14 +46,16 @@ def show(view: RunView) -> None:
 
 def _beginning(text: str) -> str:
     """As much of a long question as can be told, up to the end of a word."""
-    return text if len(text) <= LONGEST else text[:LONGEST].rsplit(maxsplit=1)[0]
+    if len(text) <= LONGEST_TEXT:
+        return text
+    told = text.lstrip()  # a paper may begin with a page of blank lines
+    return told if len(told) <= LONGEST_TEXT else told[:LONGEST_TEXT].rsplit(maxsplit=1)[0]
 
 
 def _tell(view: RunView, text: str, place: DeltaGenerator) -> None:
     found = looking.cut(view, text, "cutting")
     if found.reason is not None:
-        st.info(t(f"cutting.reason_{found.reason}"), icon=":material/info:")
-        token_strip(run_id=None, path="", tokens=found.tokens, labels=state.labels("token_strip"), key="cutting_strip")
+        _untold(found)
         return
     words = choices(found, text)
     if not words:
@@ -65,10 +66,24 @@ def _tell(view: RunView, text: str, place: DeltaGenerator) -> None:
     with place:
         choice.select(state.CUT_WORD, t("cutting.word"), tuple(words), panels.visible)
     chosen = state.get(state.CUT_WORD)
-    word = words[chosen] or _longest(looking.cut(view, chosen, "cutting_word"))
-    if word is not None:
-        merges(word=word, rules=found.rules, labels=state.labels("merges"), key="cutting_ladder")
-        _say(word)
+    word = words[chosen]
+    if word is None:
+        stretch = looking.cut(view, chosen, "cutting_word")
+        if not stretch.words:
+            _untold(stretch)
+            return
+        word = max(stretch.words, key=lambda part: len(part.start))
+    merges(word=word, rules=found.rules, labels=state.labels("merges"), key="cutting_ladder")
+    _say(word)
+
+
+def _untold(found: TextCut) -> None:
+    """Why there are no steps to show, and the tokens all the same."""
+    if found.reason is None:  # every character is one that the tokenizer leaves out
+        st.caption(t("cutting.nothing"))
+        return
+    st.info(t(f"cutting.reason_{found.reason}"), icon=":material/info:")
+    token_strip(run_id=None, path="", tokens=found.tokens, labels=state.labels("token_strip"), key="cutting_strip")
 
 
 def choices(found: TextCut, text: str) -> Mapping[str, WordCut | None]:
@@ -83,10 +98,6 @@ def choices(found: TextCut, text: str) -> Mapping[str, WordCut | None]:
         for stretch in _STRETCH.findall(said):
             words.setdefault(stretch.lstrip() if prefixed else stretch, None)
     return words
-
-
-def _longest(found: TextCut) -> WordCut | None:
-    return max(found.words, key=lambda word: len(word.start), default=None)
 
 
 def _say(word: WordCut) -> None:

@@ -30,7 +30,7 @@ def names(layer: int | None, head: int | None) -> dict[str, str]:
 
 
 def window_of(shape: ModelShape, layer: int | None) -> int | None:
-    """The window of the picked layer in tokens; of the mean over layers only where every layer has one. None: no such border."""
+    """The window of the picked layer in tokens; of the mean over layers the widest, where every layer has one. None: no such border."""
     windows = shape.layer_windows if layer is None else shape.layer_windows[layer : layer + 1]
     seen = [window for window in windows if window is not None]
     return max(seen) if seen and len(seen) == len(windows) else None
@@ -52,7 +52,8 @@ def _head(shape: ModelShape) -> int | None:
     if head is not None and head >= heads:
         state.choose_head(head := None)
     if heads > MOST_HEAD_BUTTONS:
-        st.number_input(t("attention.head_number"), 0, heads - 1, value=head, key="head_number", on_change=_number_to_head)
+        state.put(state.HEAD_NUMBER, head)  # `value=None` only says that the field may be emptied
+        st.number_input(t("attention.head_number"), 0, heads - 1, value=None, key=state.HEAD_NUMBER, on_change=_number_to_head)
         return head
     with st.container(horizontal=True, gap="small", key="heads"):
         for group in range(shape.num_key_value_heads):
@@ -84,4 +85,4 @@ def _button(number: int | None, chosen: int | None) -> None:
 
 
 def _number_to_head() -> None:
-    state.choose_head(state.get("head_number"))
+    state.choose_head(state.get(state.HEAD_NUMBER))

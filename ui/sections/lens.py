@@ -71,7 +71,7 @@ def finding(rows: Sequence[LensRow], token: str) -> str:
     if firm is None:
         return t("lens.never", token=token, rank=f"{last.rank + 1:,}", share=f"{last.probability:.0%}")
     if firm == last.layer:
-        return t("lens.last", token=token, layer=firm)
+        return t("lens.last", token=token, last=last.layer)
     if firm == rows[0].layer:
         return t("lens.always", token=token)
-    return t("lens.from", token=token, layer=firm, layers=len(rows))
+    return t("lens.from", token=token, layer=firm, last=last.layer)

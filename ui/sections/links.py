@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 import streamlit as st
 
 from engine.errors import EngineError
 from engine.trace import RunView, Token
-from ui import asking, bars, failures, i18n, linking, looking, panels, resources, state
+from ui import asking, bars, failures, linking, literal, looking, panels, resources, state
+from ui import weights as map_rows
+from ui.linking import Example
 from ui.sections import pair
 from ui.state import t
 
 log = logging.getLogger(__name__)
 
-EXAMPLES = ("rolled", "broke", "chinese")
-CHINESE, GEMMA = "chinese", "gemma3-270m"
+GEMMA = "gemma3-270m"
 MOST_LISTED = 300  # tokens; a longer list is no help, a number is
 ROWS_SEARCHED = 64  # the newest of the prompt, for a first suggestion
-QUERY_BOX, KEY_BOX = "link_query_box", "link_key_box"
+NAME_MOST = 24  # characters of a token in a list
 
 
 def preset(view: RunView) -> None:
@@ -35,12 +35,12 @@ def preset(view: RunView) -> None:
     state.put(state.PRESET_RUN, view.run_id)
     if state.get(state.QUERY_AT) is not None:
         return
-    name = example_of(view.prompt)
-    if name is not None:
-        _pick_words(view.tokens, *pairs(state.language(), name)[0])
-    elif not _unrecorded(view):
+    example = linking.example_of(view.prompt)
+    if example is not None:
+        _pick_words(view.tokens, *example.pairs[0])
+    elif not looking.reads_again(view):
         try:
-            _pick(*_strongest_pair(view))
+            looking.pick(*_strongest_pair(view))
         except EngineError as error:  # the sections ask the engine too, and tell the reader
             log.info("no link to begin with: %s", error)
 
@@ -58,26 +58,19 @@ def show(view: RunView) -> None:
     pair.show()
 
 
-def example_of(prompt: str) -> str | None:
-    """The ready example with this sentence (it is the same in every language)."""
-    return next((name for name in EXAMPLES if t(f"links.{name}") == prompt), None)
-
-
-def pairs(language: str, name: str) -> tuple[tuple[str, str], ...]:
-    """(reading word, read word) of an example, the most telling first; each word as it stands in the sentence."""
-    reading, read = (i18n.text(language, f"links.{name}_{side}").split() for side in ("reading", "read"))
-    return tuple(product(reading, read))
-
-
 def _examples() -> None:
     """Each click starts a run of the bare sentence, without a chat template."""
     st.caption(t("links.try"))
     with st.container(horizontal=True, key="link_examples"):
-        for name in EXAMPLES:
-            words, sentence = t(f"links.{name}_short"), t(f"links.{name}")
-            st.button(words, key=f"link_{name}", help=sentence, icon=":material/play_arrow:", on_click=asking.start_raw, args=(sentence,))
+        for example in linking.EXAMPLES:
+            _example(example)
     gemma = state.get(state.MODEL) == GEMMA
     st.caption(t("links.gloss") if gemma else f"{t('links.gloss')} {t('links.gemma')}")
+
+
+def _example(example: Example) -> None:
+    words, given = t(f"links.{example.key}_short"), (example.sentence,)
+    st.button(words, key=f"link_{example.key}", help=example.sentence, icon=":material/play_arrow:", on_click=asking.start_raw, args=given)
 
 
 def _link(view: RunView) -> None:
@@ -88,9 +81,9 @@ def _link(view: RunView) -> None:
     with left:
         _sentence(view, query, key)
         names = [token_name(token) for token in tokens]
-        _select(QUERY_BOX, t("links.query"), names, query)
-        _select(KEY_BOX, t("links.key"), names[: query + 1], key)
-    if _unrecorded(view) and state.get(state.LINK_ASKED) != (view.run_id, query, key):
+        _select(state.LINK_QUERY, t("links.query"), names, query)
+        _select(state.LINK_KEY, t("links.key"), names[: query + 1], key)
+    if looking.reads_again(view) and state.get(state.LINK_ASKED) != (view.run_id, query, key):
         _costly((view.run_id, query, key))
         return
     with left:
@@ -98,13 +91,6 @@ def _link(view: RunView) -> None:
         _mean(view, tokens, (query, key), weights)
     with right:
         _heads(tokens, (query, key), weights)
-
-
-def _unrecorded(view: RunView) -> bool:
-    """Whether the queries were too many to be kept: every look then costs another reading of the whole text."""
-    newest = view.steps[-1] if view.steps else view.prefill
-    able = view.model is not None and view.model.attention_reason is None and view.settings.capture_attention
-    return able and newest is not None and newest.recorded_bytes == 0
 
 
 def _costly(wanted: tuple[str, int, int]) -> None:
@@ -115,27 +101,28 @@ def _costly(wanted: tuple[str, int, int]) -> None:
 
 def token_name(token: Token) -> str:
     """A token as a list shows it, the same in every language: its position, its text."""
-    seen = panels.visible(token.text, token.raw)
-    return f"{token.position}\u2002{seen if len(seen) <= 24 else seen[:23] + '…'}"
+    return f"{token.position}\u2002{literal.short(token.text, token.raw, NAME_MOST)}"
 
 
 def _chosen(view: RunView, count: int) -> tuple[int, int]:
     """The two positions: as picked here, in the strip or in the map; what is not picked is the strongest there is."""
     query, key = state.get(state.QUERY_AT), state.get(state.KEY_AT)
-    if _unrecorded(view):
+    if looking.reads_again(view):
         query = count - 1 if query is None else min(query, count - 1)
         return query, query if key is None else min(key, query)
     if query is None or not 0 <= query < count:
-        return state.remembered("link_pair", view.run_id, lambda: _strongest_pair(view))
+        return state.remembered(state.STRONGEST_PAIR, view.run_id, lambda: _strongest_pair(view))
     if key is None or not 0 <= key <= query:
-        key = state.remembered("link_key", (view.run_id, query), lambda: _strongest_key(view, query))
+        key = state.remembered(state.STRONGEST_KEY, (view.run_id, query), lambda: _strongest_key(view, query))
     return query, key
 
 
 def _strongest_pair(view: RunView) -> tuple[int, int]:
-    count = len(view.tokens)
+    """Two of the reader's own tokens; where nothing links any, the last token with itself. Raises EngineError."""
+    count, own = len(view.tokens), np.array([token.kind == "prompt" for token in view.tokens])
     weights = resources.engine().attention(view.run_id, None, None, rows=min(count, ROWS_SEARCHED), until=count)
-    return linking.strongest_pair(weights, view.tokens)
+    found = map_rows.strongest(weights, own)
+    return (count - 1, count - 1) if found is None else (found.query, found.key)
 
 
 def _strongest_key(view: RunView, query: int) -> int:
@@ -144,16 +131,16 @@ def _strongest_key(view: RunView, query: int) -> int:
 
 def _sentence(view: RunView, query: int, key: int) -> None:
     """In a ready example: its telling pairs as buttons, and what only holds for one of them."""
-    name = example_of(view.prompt)
-    if name is None:
+    example = linking.example_of(view.prompt)
+    if example is None:
         return
     st.caption(t("links.pairs"))
     with st.container(horizontal=True, gap="xsmall", key="link_pairs"):
-        for number, (reading, read) in enumerate(pairs(state.language(), name)):
+        for number, (reading, read) in enumerate(example.pairs):
             here = (linking.place_of(view.tokens, reading), linking.place_of(view.tokens, read)) == (query, key)
             icon = ":material/check:" if here else None
             st.button(f"{reading} → {read}", key=f"link_pair_{number}", icon=icon, on_click=_pick_words, args=(view.tokens, reading, read))
-    if name == CHINESE:
+    if example == linking.CHINESE:
         _continued(view)
 
 
@@ -164,7 +151,7 @@ def _continued(view: RunView) -> None:
         st.caption(t("links.bytes", parts=parts, tokens=len(own)))
     if view.prefill is not None and view.prefill.candidates:
         best = view.prefill.candidates[0]
-        word = failures.code_span(panels.visible(best.text, best.raw))
+        word = failures.code_span(literal.visible(best.text, best.raw))
         st.caption(t("links.continued", word=word, share=f"{best.probability:.0%}"))
 
 
@@ -180,34 +167,29 @@ def _select(box: str, label: str, names: Sequence[str], chosen: int) -> None:
 
 def _take_boxes() -> None:
     """A pair was chosen; a token that comes after its reader is none."""
-    query, key = state.get(QUERY_BOX), state.get(KEY_BOX)
-    _pick(query, key if key <= query else None)
-
-
-def _pick(query: int, key: int | None) -> None:
-    state.put(state.QUERY_AT, query)
-    state.put(state.KEY_AT, key)
+    query, key = state.get(state.LINK_QUERY), state.get(state.LINK_KEY)
+    looking.pick(query, key if key <= query else None)
 
 
 def _pick_words(tokens: Sequence[Token], reading: str, read: str) -> None:
     query, key = linking.place_of(tokens, reading), linking.place_of(tokens, read)
     if query is not None:
-        _pick(query, key)
+        looking.pick(query, key)
 
 
-def span(token: Token) -> str:
+def _quoted(token: Token) -> str:
     """A token inside a sentence of ours."""
-    return failures.code_span(panels.visible(token.text, token.raw))
+    return failures.code_span(literal.visible(token.text, token.raw))
 
 
 def _mean(view: RunView, tokens: Sequence[Token], link: tuple[int, int], weights: np.ndarray) -> None:
     """The same link in the mean over all heads, beside what the first token gets there."""
     query, key = link
-    places = {"query": span(tokens[query]), "key": span(tokens[key]), "heads": f"{weights.size:,}", "mean": f"{weights.mean():.1%}"}
-    if key == 0 or _unrecorded(view):
+    places = {"query": _quoted(tokens[query]), "key": _quoted(tokens[key]), "heads": f"{weights.size:,}", "mean": f"{weights.mean():.1%}"}
+    if key == 0 or looking.reads_again(view):
         st.markdown(t("links.mean_first" if key == 0 else "links.mean_only", **places))
     else:
-        first = looking.links(view, query, 0, "links_first")
+        first = looking.links(view, query, 0, state.FIRST_SEEN)
         st.markdown(t("links.mean", **places, first=f"{first.mean():.1%}"))
     st.caption(t("links.caution"))
 
@@ -216,7 +198,7 @@ def _heads(tokens: Sequence[Token], link: tuple[int, int], weights: np.ndarray) 
     """The heads where the link is strongest, one button each."""
     query, key = link
     found = linking.strongest(weights)
-    places = {"query": span(tokens[query]), "key": span(tokens[key])}
+    places = {"query": _quoted(tokens[query]), "key": _quoted(tokens[key])}
     if not found:
         st.markdown(t("links.none", **places))
         return
@@ -249,4 +231,4 @@ def _open(layer: int, head: int, query: int, key: int) -> None:
     state.put(state.LAYER, layer)
     state.choose_head(head)
     state.put(state.LAYER_MEAN, False)
-    _pick(query, key)
+    looking.pick(query, key)

@@ -13,15 +13,15 @@ from typing import Literal
 import numpy as np
 import streamlit as st
 
-from engine.errors import EngineError, OutOfRange, RemoteError, RunFreed, RunUnknown
+from engine.errors import EngineError, RemoteError, RunFreed, RunUnknown
 from engine.trace import RunSettings, RunStatus, RunView, Token
-from ui import asking, bars, failures, linking, panels, resources, state
+from ui import asking, bars, failures, linking, literal, panels, resources, state
 from ui.components.token_strip import token_strip
 from ui.state import t
 
-SENTENCES = ("rolled", "broke")  # of links.toml; each is also the word that decides
-NOUNS = ("orange", "table")
-READER = "it"
+SENTENCES = (linking.ROLLED, linking.BROKE)  # the last word that reads in each is the one that decides
+NOUNS = linking.ROLLED.read
+READER = linking.ROLLED.reading[0]
 Verdict = Literal["first", "second", "same"]
 OPTIONS: tuple[Verdict, ...] = ("first", "second", "same")
 SETTINGS = RunSettings(use_chat_template=False, max_new_tokens=1, capture_attention=True)
@@ -73,7 +73,7 @@ def verdict(one: np.ndarray, other: np.ndarray, key: int, dtype: str) -> Verdict
 def run_both() -> None:
     """Two short runs of the bare sentences that do not become the current one; a refusal becomes the notice of the next picture."""
     try:
-        tickets = [asking.submit(t(f"links.{name}"), SETTINGS) for name in SENTENCES]
+        tickets = [asking.submit(example.sentence, SETTINGS) for example in SENTENCES]
     except EngineError as error:
         state.notify(error.info)
     else:
@@ -81,10 +81,10 @@ def run_both() -> None:
 
 
 def _sentences() -> None:
-    for column, name, option in zip(st.columns(2), SENTENCES, OPTIONS, strict=False):
+    for column, example, option in zip(st.columns(2), SENTENCES, OPTIONS, strict=False):
         with column:
             st.caption(t(f"pair.{option}"))
-            st.code(t(f"links.{name}"), language=None, wrap_lines=True)
+            st.code(example.sentence, language=None, wrap_lines=True)
 
 
 def _check(guess: Verdict) -> None:
@@ -94,7 +94,7 @@ def _check(guess: Verdict) -> None:
         st.button(t("pair.run"), key="pair_run", type="primary", icon=":material/play_arrow:", on_click=run_both)
         return
     try:
-        found = state.remembered("pair", runs, partial(_found, runs))
+        found = state.remembered(state.PAIR_FOUND, runs, partial(_found, runs))
     except _Unfinished:
         st.fragment(_waiting, run_every=POLL_S)(runs)
         return
@@ -111,15 +111,17 @@ class _Unfinished(Exception):
     """At least one of the two is still on its way."""
 
 
-def _found(runs: Sequence[str]) -> tuple[Reading, ...]:
-    """Raises _Unfinished; EngineError when one of the runs failed or is no longer there."""
+def _found(runs: Sequence[str]) -> tuple[Reading, Reading] | None:
+    """None: the tokenizer has cut the two so that they cannot be compared. Raises _Unfinished; EngineError when one of the runs failed
+    or is no longer there."""
     views = [_view(run) for run in runs]
     for view in views:
         if view.error is not None:
             raise RemoteError(view.error)
     if not all(_over(view) for view in views):
         raise _Unfinished
-    return tuple(_reading(view, decider) for view, decider in zip(views, SENTENCES, strict=True))
+    one, other = (_reading(view, example.reading[-1]) for view, example in zip(views, SENTENCES, strict=True))
+    return None if one is None or other is None or _beginning(one) != _beginning(other) else (one, other)
 
 
 def _view(run: str) -> RunView:
@@ -135,13 +137,13 @@ def _over(view: RunView) -> bool:
     return view.status == RunStatus.ENDED
 
 
-def _reading(view: RunView, decider: str) -> Reading:
-    """Raises EngineError, OutOfRange among them where the tokenizer has not kept the words as they are."""
+def _reading(view: RunView, decider: str) -> Reading | None:
+    """None where the tokenizer has not kept the words as they are. Raises EngineError."""
     places = []
     for word in (READER, decider, *NOUNS):
         place = linking.place_of(view.tokens, word)
         if place is None:
-            raise OutOfRange(field="position", value=0, count=len(view.tokens))
+            return None
         places.append(place)
     reader, at, *nouns = places
     engine = resources.engine()
@@ -166,12 +168,12 @@ def _waiting(runs: Sequence[str]) -> None:
         st.caption(f":material/hourglass_empty: {t('pair.' + option)}: {words}")
 
 
-def _told(guess: Verdict, found: tuple[Reading, ...]) -> None:
+def _told(guess: Verdict, found: tuple[Reading, Reading] | None) -> None:
     """The verdict with its number, both rows, the words that decide, and why."""
-    one, other = found
-    if _beginning(one) != _beginning(other):
+    if found is None:
         st.info(t("pair.cut_apart"), icon=":material/info:")
         return
+    one, other = found
     truth = verdict(one.row, other.row, one.nouns[0], one.dtype)
     icon, answer = (":material/check_circle:", "right") if guess == truth else (":material/lightbulb:", "wrong")
     st.markdown(f"{icon} **{t('shell.predict_' + answer)}** {_difference(one, other, truth)} {panels.badge('measured')}")
@@ -217,7 +219,7 @@ def _row(reading: Reading, head: linking.HeadLink, option: Verdict) -> None:
 
 def _deciding(reading: Reading, longest: float) -> None:
     """The word that decides, and where it reads each noun most."""
-    word = failures.code_span(panels.visible(reading.decider.text, reading.decider.raw))
+    word = failures.code_span(literal.visible(reading.decider.text, reading.decider.raw))
     st.markdown(t("pair.deciding", word=word))
     for noun, link in zip(NOUNS, reading.links, strict=True):
         weight = link.weight if link else 0.0

@@ -6,7 +6,6 @@ Knows a run's snapshot and the words; does not know which page it stands on.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -14,9 +13,9 @@ import streamlit as st
 from engine.errors import EngineError
 from engine.measure import flops
 from engine.trace import ModelInfo, PrefillTrace, RunView, WorkPeak
-from ui import failures, numbers, panels, state
-from ui.figures.bars import Bar, to_scale
+from ui import failures, numbers, panels
 from ui.numbers import Figure, milliseconds
+from ui.scale import Role, Row, scale
 from ui.state import t
 
 LONGER = (2, 10)  # times as long as this run's question
@@ -51,7 +50,7 @@ def show(view: RunView) -> None:
         with panels.card("trait_parallel", stretch=True):
             _parallel(view, view.prefill)
         with panels.card("trait_memory", stretch=True):
-            _memory(view.model, view.prefill)
+            _memory(view, view.model, view.prefill)
         with panels.card("trait_ttft", stretch=True):
             _ttft(view.prefill)
 
@@ -120,19 +119,14 @@ def _parallel(view: RunView, done: PrefillTrace) -> None:
     if write_s is None:
         st.caption(f":material/hourglass_empty: {t('traits.step_to_come')}")
         return
-    palette = state.palette()
-    pair = {"read": milliseconds(read_s), "write": milliseconds(write_s)}
-    bars = [
-        Bar(t("traits.read_one"), pair["read"], read_s, palette.prompt),
-        Bar(t("traits.write_one"), pair["write"], write_s, palette.answer),
-    ]
     st.markdown(f"{t('traits.factor', factor=_times(write_s / read_s), steps=f'{len(view.steps):,}')} {panels.badge('measured')}")
-    _bars("parallel", bars, t("traits.parallel_alt", **pair))
+    read = Row(t("traits.read_one"), read_s, milliseconds(read_s), "prompt")
+    scale([read, Row(t("traits.write_one"), write_s, milliseconds(write_s), "answer")])
 
 
-def _memory(info: ModelInfo, done: PrefillTrace) -> None:
+def _memory(view: RunView, info: ModelInfo, done: PrefillTrace) -> None:
     _says("memory")
-    peak = done.peak
+    peak = None if done.peak is None or _hidden(done, done.peak) else done.peak
     grown = numbers.NOTHING if peak is None else f"+ {numbers.mebibytes(peak.peak_bytes - peak.before_bytes)}"
     _row(
         "memory",
@@ -140,8 +134,21 @@ def _memory(info: ModelInfo, done: PrefillTrace) -> None:
         Figure(t("traits.peak"), grown, "measured", None if peak is None else t("traits.peak_help", **_peak_words(peak))),
     )
     panels.formula_check(info, done.kv_tokens, done.kv_bytes)
-    says = t("traits.peak_none") if peak is None else t("traits.peak_says", **_peak_words(peak))
-    st.caption(f"{says} {t('traits.recorded', size=numbers.mebibytes(done.recorded_bytes))}")
+    unseen = "peak_none" if done.peak is None else "peak_hidden"
+    says = t(f"traits.{unseen}") if peak is None else t("traits.peak_says", **_peak_words(peak))
+    st.caption(f"{says}  \n{_recorded(view, info, done)}".rstrip())
+
+
+def _hidden(done: PrefillTrace, peak: WorkPeak) -> bool:
+    """Whether the resident set rose by less than was surely written: that then lies in memory which the process had kept from before."""
+    return peak.source == "resident" and peak.peak_bytes - peak.before_bytes < done.kv_bytes + done.recorded_bytes
+
+
+def _recorded(view: RunView, info: ModelInfo, done: PrefillTrace) -> str:
+    """What drawing maps costs in memory, or in time where the queries were too many to be kept; nothing where none are drawn."""
+    if done.recorded_bytes:
+        return t("traits.recorded", size=numbers.mebibytes(done.recorded_bytes))
+    return t("traits.unrecorded") if view.settings.capture_attention and info.attention_reason is None else ""
 
 
 def _peak_words(peak: WorkPeak) -> dict[str, str]:
@@ -156,16 +163,14 @@ def _ttft(done: PrefillTrace) -> None:
         Figure(t("traits.ttft_total"), milliseconds(done.ttft_s), "measured", t("shell.ttft_help")),
         Figure(t("traits.ttft_share"), f"{done.prefill_s / done.ttft_s:.0%}", "measured", t("traits.ttft_share_help")),
     )
-    palette = state.palette()
-    parts = {
-        "queue": (done.queue_s, palette.template),
-        "template": (done.template_s, palette.template),
-        "tokenize": (done.tokenize_s, palette.good),
-        "prefill": (done.prefill_s, palette.prompt),
-        "sample": (done.sample_s, palette.answer),
+    parts: dict[str, tuple[float, Role]] = {  # in their colours on the clock
+        "queue": (done.queue_s, "template"),
+        "template": (done.template_s, "template"),
+        "tokenize": (done.tokenize_s, "good"),
+        "prefill": (done.prefill_s, "prompt"),
+        "sample": (done.sample_s, "answer"),
     }
-    bars = [Bar(t(f"traits.part_{name}"), milliseconds(seconds), seconds, colour) for name, (seconds, colour) in parts.items()]
-    _bars("ttft", bars, t("traits.ttft_alt", parts=", ".join(f"{bar.name} {bar.value}" for bar in bars)))
+    scale([Row(t(f"traits.part_{name}"), seconds, milliseconds(seconds), role) for name, (seconds, role) in parts.items()])
 
 
 def _says(trait: str) -> None:
@@ -182,7 +187,3 @@ def _row(trait: str, *items: Figure) -> None:
                 st.metric(item.label, item.value, help=item.help)
                 if item.value != numbers.NOTHING:
                     st.markdown(panels.badge(item.evidence))
-
-
-def _bars(trait: str, bars: Sequence[Bar], alt: str) -> None:
-    st.plotly_chart(to_scale(bars, state.palette()), theme=None, key=f"trait_{trait}_bars", config={"displayModeBar": False}, alt=alt)

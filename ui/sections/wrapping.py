@@ -25,7 +25,8 @@ MOST_NAMED = 16  # ids of one typed name that are written in full
 def show(view: RunView) -> None:
     """Draw the section."""
     with panels.card("wrapping"):
-        panels.card_title(t("wrapping.title"), "measured", t("wrapping.note"))
+        here = bool(view.tokens) and view.model is not None
+        panels.card_title(t("wrapping.title"), "measured" if here else None, t("wrapping.note"))
         if not view.tokens or view.model is None:
             st.caption(f":material/hourglass_empty: {t('wrapping.waiting')}")
             return
@@ -56,7 +57,11 @@ def parts(tokens: Sequence[Token], system: str) -> Iterator[Part]:
             yield Part(raw, "template", special)
             continue
         before, after = raw[:at], raw[at + len(left) :]
-        yield from (Part(part, role) for part, role in ((before, "template"), (left, "system"), (after, "template")) if part)  # type: ignore[arg-type]
+        if before:
+            yield Part(before, "template")
+        yield Part(left, "system")
+        if after:
+            yield Part(after, "template")
         left = b""
 
 

@@ -32,10 +32,6 @@ function colourTable(pen, stops) {
   });
 }
 
-function weightText(weight) {
-  return weight === 0 ? "0" : weight < 0.0005 ? "<0.001" : weight.toFixed(3);
-}
-
 function plain(token) {
   return tokenNodes(token).textContent;
 }

@@ -194,6 +194,11 @@ function percent(share) {
   return share < 0.0995 ? `${(share * 100).toFixed(1)}%` : `${Math.round(share * 100)}%`;
 }
 
+/** An attention weight: three figures behind the point, and never a zero that is none. */
+function weightText(weight) {
+  return weight === 0 ? "0" : weight < 0.0005 ? "<0.001" : weight.toFixed(3);
+}
+
 function bytesText(count) {
   if (count < 1024) return `${grouped(count)} B`;
   const [unit, size] = count < 1024 ** 2 ? ["KiB", 1024] : count < 1024 ** 3 ? ["MiB", 1024 ** 2] : ["GiB", 1024 ** 3];

@@ -72,22 +72,34 @@ function wireControls(view, replay, parts) {
   };
 }
 
-function createReading(view) {
-  const find = (selector) => view.root.querySelector(selector);
-  const [go, speeds, pace, hand, whole, picture, legend, says] = [".go", ".speeds", ".pace", ".clock b", ".clock i", ".sheet", ".ob-legend", ".says"].map(find);
-  const still = matchMedia("(prefers-reduced-motion: reduce)");
-  const sheet = new Sheet(find("canvas"));
-  const replay = new Replay(() => now && paint());
-  let now = null;
-  let known = null;
-  for (const speed of ["real", "short", "long"]) speeds.append(Object.assign(element("button"), { type: "button", value: speed }));
-  wireControls(view, replay, { go, speeds, picture, sheet });
+/** The sheet, its clock and its words, kept together. */
+class Reading {
+  constructor(view) {
+    const find = (selector) => view.root.querySelector(selector);
+    const [go, speeds, pace, hand, whole, picture, legend, says] = [".go", ".speeds", ".pace", ".clock b", ".clock i", ".sheet", ".ob-legend", ".says"].map(find);
+    Object.assign(this, { view, go, speeds, pace, hand, whole, picture, legend, says });
+    Object.assign(this, { sheet: new Sheet(find("canvas")), now: null, known: null, still: matchMedia("(prefers-reduced-motion: reduce)") });
+    this.replay = new Replay(() => this.now && this.show());
+    for (const speed of ["real", "short", "long"]) speeds.append(Object.assign(element("button"), { type: "button", value: speed }));
+    wireControls(view, this.replay, this);
+  }
 
-  const paint = () => {
-    const { store, labels } = now;
-    const { ends, at, total, playing, stage } = replay;
+  /** Whether the whole pass is on the sheet. */
+  get over() {
+    const { replay, now } = this;
+    return Boolean(now.store.prefill) && (!replay.ends.length || replay.at >= replay.total);
+  }
+
+  show() {
+    this.fill();
+    this.dials();
+    if (!this.replay.playing) this.describe();
+  }
+
+  /** The rows as far as the clock has come. */
+  fill() {
+    const { sheet, over, now: { store, labels }, replay: { ends, at } } = this;
     const timed = ends.length > 0;
-    const over = Boolean(store.prefill) && (!timed || at >= total);
     const state = (end, start) => (over || (timed && end <= at + 1e-12) ? "done" : timed && at > start ? "busy" : "blank");
     sheet.row(-1, over || (timed && at > 0) ? "done" : "blank");
     for (let layer = 0; layer < sheet.layout.layers; layer += 1) {
@@ -96,66 +108,83 @@ function createReading(view) {
       if (timed) sheet.bar(layer, Math.min(Math.max((at - start) / (ends[layer] - start || 1), 0), 1), labels);
     }
     sheet.first(over ? shortName(store.prefill.first) : null, labels);
-    setText(hand, store.prefill ? handText(timed ? at : store.prefill.prefill_s, total, labels) : "");
-    setText(whole, timed ? fill(labels.reading_of, { total: handText(total, total, labels) }) : "");
-    setText(go, playing ? `❚❚ ${labels.reading_pause}` : at > 0 && at < total ? `▶ ${labels.reading_resume}` : `▶ ${labels.reading_play}`);
-    setText(pace, timed ? paceText(replay.rate, labels) : "");
-    for (const button of speeds.children) setAttribute(button, "aria-pressed", button.value === replay.speed);
-    if (!playing) describe(stage);
-  };
+  }
+
+  /** Clock, pace and buttons. */
+  dials() {
+    const { store, labels } = this.now;
+    const { ends, at, total, playing, rate, speed } = this.replay;
+    const timed = ends.length > 0;
+    setText(this.hand, store.prefill ? handText(timed ? at : store.prefill.prefill_s, total, labels) : "");
+    setText(this.whole, timed ? fill(labels.reading_of, { total: handText(total, total, labels) }) : "");
+    setText(this.go, playing ? `❚❚ ${labels.reading_pause}` : at > 0 && at < total ? `▶ ${labels.reading_resume}` : `▶ ${labels.reading_play}`);
+    setText(this.pace, timed ? paceText(rate, labels) : "");
+    for (const button of this.speeds.children) setAttribute(button, "aria-pressed", button.value === speed);
+  }
+
   /** For screen readers: a slider over the layers while there is something to replay, a picture otherwise. */
-  const describe = (stage) => {
-    const { store, labels } = now;
-    const slider = replay.ends.length > 0;
+  describe() {
+    const { picture, says, now: { labels } } = this;
+    const slider = this.replay.ends.length > 0;
     setAttribute(picture, "role", slider ? "slider" : "img");
     setAttribute(picture, "aria-label", slider ? labels.reading_name : `${labels.reading_name}. ${says.textContent}`);
     setAttribute(picture, "aria-describedby", "reading-says");
-    if (!slider) return;
-    const layers = sheet.layout.layers;
+    if (slider) this.tellStage();
+  }
+
+  /** The slider's own values: layers read, and the first token after them. */
+  tellStage() {
+    const { picture, replay, sheet, now: { store, labels } } = this;
+    const { layers } = sheet.layout;
+    const { stage } = replay;
     const values = { min: 0, max: layers + 1, now: stage };
     for (const [name, value] of Object.entries(values)) setAttribute(picture, `aria-value${name}`, value);
     const time = handText(replay.at, replay.total, labels);
     const done = fill(labels.reading_value, { done: Math.min(stage, layers), layers, time });
     setAttribute(picture, "aria-valuetext", stage > layers ? `${done} ${fill(labels.reading_first, { text: shortName(store.prefill.first) })}` : done);
-  };
-  const restart = () => {
-    const { store, labels, theme } = now;
+  }
+
+  restart() {
+    const { view, sheet, speeds, now: { store, labels, theme } } = this;
     const times = store.prefill?.layer_s ?? [];
     const layers = store.model?.shape.num_hidden_layers ?? 0;
-    view.root.classList.toggle("waiting", !store.prefill);
-    view.root.classList.toggle("untimed", Boolean(store.prefill) && !times.length);
-    view.root.classList.toggle("blank", !layers || !store.tokens.length);
+    const marks = { waiting: !store.prefill, untimed: Boolean(store.prefill) && !times.length, blank: !layers || !store.tokens.length };
+    for (const [name, on] of Object.entries(marks)) view.root.classList.toggle(name, on);
     sheet.start(layOut(Math.max(view.root.clientWidth, 160), Math.max(store.tokens.length, 1), Math.max(layers, 1)), store.tokens, times, theme, labels);
-    replay.load(times, store.prefill?.prefill_s ?? 0);
-    [...speeds.children].forEach((button, at) => setText(button, [labels.reading_real, fill(labels.reading_in, { n: SHORT_S }), fill(labels.reading_in, { n: LONG_S })][at]));
+    this.replay.load(times, store.prefill?.prefill_s ?? 0);
+    const names = [labels.reading_real, fill(labels.reading_in, { n: SHORT_S }), fill(labels.reading_in, { n: LONG_S })];
+    [...speeds.children].forEach((button, at) => setText(button, names[at]));
     setAttribute(speeds, "aria-label", labels.reading_speed);
-    writeLegend(legend, labels);
-    setText(says, sayPass(now, sheet.layout.per));
-  };
+    writeLegend(this.legend, labels);
+    setText(this.says, sayPass(this.now, sheet.layout.per));
+  }
+
   /** A pass that this page has not shown yet plays by itself, once; with reduced motion the sheet is simply full. */
-  const welcome = () => {
-    const { store } = now;
+  welcome() {
+    const { replay, now: { store } } = this;
     const fresh = store.playedAt !== store.prefill.at_s;
     store.playedAt = store.prefill.at_s;
     replay.at = replay.total;
-    if (fresh && replay.ends.length && !still.matches) replay.play();
+    if (fresh && replay.ends.length && !this.still.matches) replay.play();
     else replay.pause();
-  };
+  }
 
-  const draw = (turn) => {
+  draw(turn) {
     const { store, full } = turn;
     const pass = store.prefill ? `${store.runId} ${store.prefill.at_s}` : `${store.runId} ${store.tokens.length}`;
-    const another = pass !== known;
-    now = turn;
-    if (full || another) restart();
-    known = pass;
-    if (another && store.prefill) welcome();
-    else if (another) replay.set(0);
-    else if (full) paint();
-  };
-  return { draw, sized: true, leave: () => cancelAnimationFrame(replay.frame) };
+    const another = pass !== this.known;
+    this.now = turn;
+    if (full || another) this.restart();
+    this.known = pass;
+    if (another && store.prefill) this.welcome();
+    else if (another) this.replay.set(0);
+    else if (full) this.show();
+  }
 }
 
 export default function reading(component) {
-  return live.mount("reading", component, createReading);
+  return live.mount("reading", component, (view) => {
+    const own = new Reading(view);
+    return { draw: (turn) => own.draw(turn), sized: true, leave: () => cancelAnimationFrame(own.replay.frame) };
+  });
 }

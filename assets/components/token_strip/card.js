@@ -14,8 +14,8 @@ function byteCells(bytes, kind, start = 0, end = bytes.length) {
   return cells;
 }
 
-/** The card's first line: literal text, kind, id, position, bytes. */
-function tokenLine(token, labels) {
+/** The card's first line: literal text, kind, id, position, bytes, and what is `said` of its links. */
+function tokenLine(token, said, labels) {
   const line = element("div", "line");
   const face = element("span", `face ${token.kind}`);
   face.append(tokenNodes(token));
@@ -25,6 +25,7 @@ function tokenLine(token, labels) {
   const bytes = element("span", "fact", labels.token_strip_bytes);
   bytes.append(" ", byteCells(bytesOf(token), token.kind));
   line.append(bytes);
+  if (said.length) line.append(element("span", "links", said.join(" · ")));
   return line;
 }
 

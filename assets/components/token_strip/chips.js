@@ -7,7 +7,8 @@ const SAME_LINE_PX = 4;
 function chipOf(token, labels) {
   const chip = element("span", `chip ${token.kind}${token.special ? " special" : ""}`);
   chip.setAttribute("role", "option");
-  chip.setAttribute("aria-label", tokenText(token, labels));
+  chip.spoken = tokenText(token, labels); // what it is, whoever reads it
+  chip.setAttribute("aria-label", chip.spoken);
   chip.setAttribute("data-id", token.id);
   chip.append(tokenNodes(token));
   return chip;

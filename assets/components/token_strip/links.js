@@ -7,15 +7,26 @@ const FAINTEST = 0.0005; // a link below this is no line at all
 /** How strongly one token reads the others: mustard underlines, the reading token and the one that is read marked by shape. */
 class Links {
   constructor(chips) {
-    Object.assign(this, { chips, weights: null, reader: null, target: null });
+    Object.assign(this, { chips, weights: null, reader: null, target: null, readerName: null });
   }
 
-  draw({ weights, reader, target }) {
+  draw({ weights, reader, target, labels }) {
     const before = this.any;
     Object.assign(this, { weights: weights ?? null, reader: reader ?? null, target: target ?? null });
     if (!before && !this.any) return;
+    this.readerName = this.nameOfReader();
     const named = new Set(this.strongest());
-    this.chips.tokens.forEach((token, at) => this.mark(this.chips.all[at], token.position, named));
+    this.chips.tokens.forEach(({ position }, at) => {
+      const chip = this.chips.all[at];
+      this.mark(chip, position, named);
+      setAttribute(chip, "aria-label", [chip.spoken, ...this.say(position, labels)].join(" · "));
+    });
+  }
+
+  /** The reading token as a sentence names it: isolated, in one line; null where it is not on the strip. */
+  nameOfReader() {
+    const token = this.chips.tokens.find(({ position }) => position === this.reader);
+    return token ? `\u2068${(textOf(token) ?? hex(bytesOf(token))).replaceAll("\n", "↵")}\u2069` : null;
   }
 
   get any() {
@@ -60,11 +71,9 @@ class Links {
     if (position === this.reader) said.push(labels.token_strip_reader);
     if (position === this.target) said.push(labels.token_strip_target);
     if (this.isLater(position)) said.push(labels.token_strip_later);
-    const [weight, reading] = [this.weightOf(position), this.chips.tokens.find((token) => token.position === this.reader)];
-    if (weight !== null && reading) {
-      const text = `\u2068${(textOf(reading) ?? hex(bytesOf(reading))).replaceAll("\n", "↵")}\u2069`;
-      said.push(fill(labels.token_strip_weight, { reader: text, n: grouped(this.reader), weight: weight.toFixed(3) }));
-    }
+    const weight = this.weightOf(position);
+    if (weight === null || this.readerName === null) return said;
+    said.push(fill(labels.token_strip_weight, { reader: this.readerName, n: grouped(this.reader), weight: weightText(weight) }));
     return said;
   }
 }

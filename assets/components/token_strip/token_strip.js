@@ -73,12 +73,15 @@ class Strip {
 
   focus(chip) {
     if (!chip) return;
-    const [token, { labels }] = [this.chips.tokenOf(chip), this.view.data];
     this.lead(chip);
-    chip.setAttribute("aria-label", [tokenText(token, labels), ...this.links.say(token.position, labels)].join(" · "));
+    chip.focus();
+    this.reached(chip);
+  }
+
+  /** A chip has the focus, by whatever way. */
+  reached(chip) {
     chip.setAttribute("aria-posinset", this.chips.at(chip) + 1);
     chip.setAttribute("aria-setsize", this.chips.all.length);
-    chip.focus();
     this.show(chip);
   }
 
@@ -87,7 +90,7 @@ class Strip {
     if (this.current) this.current.removeAttribute("tabindex");
     this.current = chip;
     chip.tabIndex = 0;
-    chip.onfocus = () => this.show(chip);
+    chip.onfocus = () => this.reached(chip);
     chip.onblur = () => this.show(this.pointed);
   }
 
@@ -104,9 +107,9 @@ class Strip {
       card.replaceChildren(element("div", "hint", chips.all.length ? hint : ""));
       return;
     }
-    const [group, said] = [chips.groupOf(chip), links.say(token.position, labels)];
-    card.replaceChildren(tokenLine(token, labels), ...(group ? [groupLine(token, group, labels)] : []));
-    if (said.length) card.append(element("div", "line links", said.join(" · ")));
+    const group = chips.groupOf(chip);
+    this.view.root.classList.add("told"); // from now on the card keeps room for all that it may say
+    card.replaceChildren(tokenLine(token, links.say(token.position, labels), labels), ...(group ? [groupLine(token, group, labels)] : []));
   }
 
   /** Begin anew, unless what is on the page is the beginning of what is wanted. */
