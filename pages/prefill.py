@@ -23,17 +23,17 @@ if view.prefill is None or view.model is None:
     st.caption(f":material/hourglass_empty: {t('prefill.waiting')}")
     st.stop()
 
-# 2 · who reads whom, what a word refers to, and what came of it
-attention.show(view)
-links.show(view)
-lens.show(view)
-
-# 3 · predict, then check
+# 2 · predict, then check
 done = view.prefill
 parts = {"queue": done.queue_s, "tokenize": done.template_s + done.tokenize_s, "pass": done.prefill_s, "sample": done.sample_s}
 longest = max(parts, key=parts.__getitem__)
 check = t("prefill.check", **{name: numbers.milliseconds(value) for name, value in parts.items()})
 panels.predict("prefill", tuple(parts), longest, check)
+
+# 3 · who reads whom, what a word refers to, and what came of it
+attention.show(view)
+links.show(view)
+lens.show(view)
 
 # 4 · the first-token wait, to scale, and the four traits of this reading
 with panels.card("clock"):

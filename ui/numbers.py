@@ -14,6 +14,7 @@ from engine.measure.latency import LatencySummary, summarize
 from engine.trace import ModelInfo, RunView
 from ui.state import t
 
+UNTOLD = "?"  # there is a number; the reader is to guess it first
 NOTHING = "—"  # there is no such number for this run
 Evidence = Literal["measured", "computed", "illustrative"]
 

@@ -52,14 +52,17 @@ def figures(items: Sequence[Figure]) -> None:
         for number, item in enumerate(items):
             with st.container(border=True, key=f"card_figure_{number}", height="stretch", gap="xxsmall"):
                 st.metric(item.label, item.value, help=item.help)
-                if item.value != numbers.NOTHING:
+                if item.value not in (numbers.NOTHING, numbers.UNTOLD):
                     st.markdown(badge(item.evidence))
 
 
-def card_title(text: str, evidence: Evidence | None = None, note: str = "") -> None:
-    """The heading inside a framed picture, with its evidence tag and a short note."""
+def card_title(text: str, evidence: Evidence | None = None, note: str = "", *, anchor: str = "") -> None:
+    """The heading inside a framed picture, with its evidence tag and a short note. `anchor`: what a link of the page leads to."""
     parts = [f"**{text}**", badge(evidence) if evidence else "", f":gray[:small[{note}]]" if note else ""]
-    st.markdown("\u2002".join(part for part in parts if part))
+    with st.container(gap=None):
+        if anchor:
+            st.html(f'<span id="{anchor}" style="scroll-margin-top: 5rem"></span>')
+        st.markdown("\u2002".join(part for part in parts if part))
 
 
 def visible(text: str, raw: bytes = b"") -> str:
@@ -106,26 +109,27 @@ def live(view: RunView | None) -> dict[str, Any]:
     return {"run_id": view.run_id if view else None, "path": channel.path_of(view.run_id if view else None), "cursor": state.cursor()}
 
 
-def predict(page: str, options: Sequence[str], truth: str | None, measured: str) -> None:
-    """Predict, then check: a guess, and what the live run says (`truth` None: it has not said yet)."""
+def predict(page: str, options: Sequence[str], truth: str | None, measured: str) -> bool:
+    """Predict, then check: a guess, and what the live run says (`truth` None: it has not said yet). Gives whether there is a guess."""
     with card("predict"):
         st.markdown(f"**{t('shell.predict')}** · {t(f'{page}.guess')}")
         guess = st.segmented_control(
             t(f"{page}.guess"),
             options,
             format_func=state.names(f"{page}.guess_"),
-            key=f"guess_{page}",
+            key=state.GUESS + page,
             label_visibility="collapsed",
             persist_state="session",
         )
         if guess is None:
-            return
+            return False
         if truth is None:
             st.caption(f":material/hourglass_empty: {t('shell.predict_wait')}")
         else:
             verdict = "right" if guess == truth else "wrong"
             icon = ":material/check_circle:" if guess == truth else ":material/lightbulb:"
             st.markdown(f"{icon} **{t('shell.predict_' + verdict)}** {measured} {badge('measured')}")
+        return True
 
 
 def how(page: str, *pieces: tuple[str, str]) -> None:

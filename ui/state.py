@@ -25,6 +25,7 @@ TEMPLATE, SYSTEM_ON, SYSTEM_TEXT = "use_chat_template", "system_on", "system_tex
 LAYER, HEAD, SHOW_SPECIAL = "layer", "head", "show_special"
 FILES_READ, WHOLE = "files_read", "whole_question"  # files put on the desk; whether a long question stands in its field in full
 LAYER_MEAN, SINK, ANSWER_ROWS, MAP_END = "layer_mean", "sink", "answer_rows", "map_end"  # of the attention map
+GUESS = "guess_"  # begins the key of every guess about the current run
 QUERY_AT, KEY_AT = "query_at", "key_at"  # positions of the token that reads and of the one that is read
 CUT_TEXT, CUT_WORD, PAIR_EN, PAIR_ZH = "cut_text", "cut_word", "pair_en", "pair_zh"  # what the Tokenize page cuts
 PRESET_RUN, LINK_ASKED, PAIR_RUNS, PAIR_GUESS = "preset_run", "link_asked", "pair_runs", "pair_guess"
@@ -237,6 +238,7 @@ def remembered(name: str, key: Hashable, find: Callable[[], T]) -> T:
 
 
 def adopt(run: str, key: str, question: str) -> None:
-    """A new run becomes this session's current one."""
+    """A new run becomes this session's current one; what was guessed about the last one is no guess about this one."""
+    st.session_state.update({guess: None for guess in st.session_state if str(guess).startswith(GUESS)})
     st.session_state.update({_RUN: run, _KEY: key, _CURSOR: None, QUESTION: question})
     st.session_state.update({QUERY_AT: None, KEY_AT: None, MAP_END: None})

@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.serve.protocol import Snapshot
 from engine.trace import RunStatus, RunView
-from ui import asking, choice, panels, resources, state
+from ui import asking, choice, panels, resources, state, theme
 from ui.components.progress import progress
 from ui.state import t
 
@@ -194,7 +194,8 @@ def _fed(view: RunView, drawn: dict[str, object]) -> None:
 
 def _known(view: RunView | None) -> dict[str, object]:
     """What this picture already shows; when the run moves past it, the component asks for one more."""
+    dark = state.palette() is theme.DARK
     if view is None:
-        return {"status": None, "tokens": False, "prefill": False, "generated": None}
+        return {"status": None, "tokens": False, "prefill": False, "generated": None, "dark": dark}
     count = len(view.generated) if view.status in AT_REST else None
-    return {"status": str(view.status), "tokens": bool(view.tokens), "prefill": view.prefill is not None, "generated": count}
+    return {"status": str(view.status), "tokens": bool(view.tokens), "prefill": view.prefill is not None, "generated": count, "dark": dark}

@@ -158,7 +158,8 @@ def test_a_number_that_is_not_there_has_no_evidence() -> None:
     go_to(app, "tokenize")
     assert [metric.value for metric in app.metric].count(numbers.NOTHING) == 1, "how long it took is told with the reading"
     evidence = [text.value for text in app.main.markdown if text.value in {panels.badge("measured"), panels.badge("computed")}]
-    assert len(evidence) == len(app.metric) - 1
+    assert [metric.value for metric in app.metric].count(numbers.UNTOLD) == 1, "what is to be guessed is not told first"
+    assert len(evidence) == len(app.metric) - 2
     app.button(key="stop").click().run()
 
 

@@ -84,3 +84,18 @@ def test_a_pair_is_guessed_then_run_then_explained(open_page: Callable[..., Visi
     assert broke_table > broke_orange
     assert (desk.run() or {})["id"] == current, "the two do not become the current run"
     expect(card.get_by_text(desk.words("pair.why").partition("**")[2][:4])).to_be_visible()
+
+
+def test_the_list_of_heads_and_the_map_lead_to_each_other(open_page: Callable[..., Visitor]) -> None:
+    page = open_page("/prefill").page
+    desk = Desk(page)
+    desk.longest(2)
+    desk.press("shell.play")
+    desk.until_status("ended")
+    page.get_by_role("button", name=desk.words("links.rolled_short")).click()
+    for target in ("heads", "map"):
+        page.locator(f'a[href="#{target}"]').first.click()
+        page.wait_for_function(
+            "name => { const top = document.getElementById(name).getBoundingClientRect().top; return top >= 0 && top < innerHeight / 2; }",
+            arg=target,
+        )

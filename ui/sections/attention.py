@@ -13,7 +13,7 @@ import streamlit as st
 
 from engine.errors import EngineError
 from engine.trace import RunStatus, RunView, Token
-from ui import failures, literal, looking, panels, state
+from ui import failures, linking, literal, looking, panels, state
 from ui import weights as map_rows
 from ui.components.attention_map import attention_map
 from ui.components.token_strip import token_strip
@@ -165,7 +165,7 @@ def _map(view: RunView, drawn: Drawn) -> None:
     assert view.model is not None
     tokens, names = looking.tokens_read(view), heads.names(drawn.layer, drawn.head)
     window = heads.window_of(view.model.shape, drawn.layer)
-    panels.card_title(_finding(drawn, tokens), drawn.evidence, t("attention.map_note", **names))
+    panels.card_title(_finding(drawn, tokens), drawn.evidence, t("attention.map_note", **names), anchor="map")
     attention_map(
         key=state.MAP_PICKS,
         labels=state.labels("attention_map"),
@@ -228,6 +228,8 @@ def _picked_in_strip() -> None:
 def _strip(view: RunView, drawn: Drawn | None) -> None:
     """All tokens, and what the picked one looks at."""
     panels.card_title(t("attention.strip"), drawn.evidence if drawn else None, t("attention.strip_note"))
+    if linking.example_of(view.prompt) is not None:  # the reader came from the list of heads, which now lies further down
+        st.caption(f":material/arrow_downward: {t('attention.to_links')}")
     token_strip(
         **panels.live(view),
         show="all" if state.get(state.ANSWER_ROWS) else "prompt",

@@ -31,19 +31,20 @@ def show(view: RunView) -> None:
     ratio = typed / characters if characters else 0.0
     truth = "few" if ratio < 0.5 else "near" if ratio <= 1 else "more"
     check = t("tokenize.check", tokens=f"{typed:,}", characters=f"{characters:,}", ratio=f"{ratio:.2f}")
-    panels.predict("tokenize", ("few", "near", "more"), truth if typed else None, check)
-    panels.figures(_figures(view, typed, ratio))
+    guessed = panels.predict("tokenize", ("few", "near", "more"), truth if typed else None, check)
+    panels.figures(_figures(view, typed, ratio, guessed))
     _times(view)
     _pair(view)
 
 
-def _figures(view: RunView, typed: int, ratio: float) -> Sequence[Figure]:
+def _figures(view: RunView, typed: int, ratio: float, guessed: bool) -> Sequence[Figure]:
     counts = f"{typed:,} + {len(view.tokens) - typed:,}" if view.tokens else numbers.NOTHING
+    share = numbers.NOTHING if not typed else f"{ratio:.2f}" if guessed else numbers.UNTOLD
     return (
         Figure(t("tokenize.characters"), f"{len(view.prompt):,}", "measured", t("tokenize.characters_help")),
         Figure(t("tokenize.bytes"), f"{len(view.prompt.encode('utf-8', 'surrogatepass')):,}", "measured", t("tokenize.bytes_help")),
         Figure(t("tokenize.tokens"), counts, "measured", t("tokenize.tokens_help")),
-        Figure(t("tokenize.ratio"), f"{ratio:.2f}" if typed else numbers.NOTHING, "computed", t("tokenize.ratio_help")),
+        Figure(t("tokenize.ratio"), share, "computed", t("tokenize.ratio_help")),
         Figure(t("tokenize.time"), numbers.milliseconds(_cutting_s(view)), "measured", t("tokenize.time_help")),
     )
 

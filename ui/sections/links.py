@@ -48,7 +48,7 @@ def preset(view: RunView) -> None:
 def show(view: RunView) -> None:
     """Draw the section; the prompt has been read."""
     with panels.card("links"):
-        panels.card_title(t("links.title"), "measured", t("links.note"))
+        panels.card_title(t("links.title"), "measured", t("links.note"), anchor="heads")
         st.markdown(t("links.lead"))
         _examples()
         try:

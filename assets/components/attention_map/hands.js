@@ -2,6 +2,7 @@
 // Knows what a movement means; does not know what is drawn or said for it.
 
 const PAGE = 10;
+const PICKS = new Set(["Enter", " "]);
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], PageUp: [-PAGE, 0], PageDown: [PAGE, 0], Home: [0, -Infinity], End: [0, Infinity] };
 
 /** A mouse position as {row, column}; over the row names, `columns` false, there is no column. */
@@ -33,13 +34,13 @@ function followKeys(map) {
   };
   grid.onblur = () => map.point(null);
   grid.onkeydown = (event) => {
-    const ours = event.key in MOVES || event.key === "Enter" || event.key === "Escape";
+    const ours = event.key in MOVES || PICKS.has(event.key) || event.key === "Escape";
     if (!map.cells || event.ctrlKey || event.altKey || event.metaKey || !ours) return;
     event.preventDefault();
-    event.stopPropagation(); // the page's own arrow keys step the run
+    event.stopPropagation(); // the page's own arrow keys and Space move the run
     const from = map.pointed;
     if (event.key === "Escape") map.point(null);
-    else if (event.key === "Enter") map.pick(from ?? map.beginning());
+    else if (PICKS.has(event.key)) map.pick(from ?? map.beginning());
     else map.point(from ? moved(map.cells, from, MOVES[event.key]) : map.beginning());
     if (map.pointed) map.reveal(map.pointed);
   };

@@ -5,10 +5,16 @@ const CHANNELS = { down: "progress_down", gone: "progress_gone", refused: "progr
 const SETTLE_MS = 120; // tokens, status and prefill that come together cause one rerun
 const REPEATS_MAX = 3;
 
-/** What Python has to know about a run, as `data.known` says it: its tokens are counted only while it rests. */
+/** The whole page, whose class changes with its theme. The bar itself is dark in both. */
+function pageRoot() {
+  return document.querySelector('[data-testid="stApp"]') ?? document.body;
+}
+
+/** What Python has to know about a run and about the page that charts are drawn for, as `data.known` says it: its tokens are counted only while it rests. */
 function standing(store) {
   const rests = store.status === "paused" || store.status === "ended";
-  return { status: store.status, tokens: store.tokens.length > 0, prefill: store.prefill !== null, generated: rests ? store.generated : null };
+  const dark = luminance(getComputedStyle(pageRoot()).backgroundColor) < 0.4;
+  return { status: store.status, tokens: store.tokens.length > 0, prefill: store.prefill !== null, generated: rests ? store.generated : null, dark };
 }
 
 function same(left, right) {
@@ -57,6 +63,8 @@ function createProgress(view) {
   const [track, read, written, border, cursorMark] = [".track", ".read", ".written", ".border", ".cursor"].map(find);
   const [line, counts, state] = [".line", ".counts", ".state"].map(find);
   const messenger = new Messenger(view);
+  const repaint = new MutationObserver(() => messenger.check(view.store));
+  repaint.observe(pageRoot(), { attributes: true, attributeFilter: ["class"] });
   let scale = "";
 
   const layOut = (prompt, limit) => {
@@ -103,7 +111,11 @@ function createProgress(view) {
     }
     messenger.check(store);
   };
-  return { draw, follows: true, leave: () => clearTimeout(messenger.timer) };
+  const leave = () => {
+    clearTimeout(messenger.timer);
+    repaint.disconnect();
+  };
+  return { draw, follows: true, leave };
 }
 
 export default function progress(component) {
