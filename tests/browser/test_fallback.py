@@ -41,7 +41,7 @@ def test_without_a_channel_the_answer_grows_to_its_end_and_stays(
     expect(answer).not_to_be_empty()
     desk.page.wait_for_timeout(10_000)
     desk.go("prefill")
-    expect(desk.page.locator(".js-plotly-plot")).to_be_visible()
+    expect(desk.page.get_by_role("application").first).to_be_visible(timeout=15_000)  # the map: live memory is still there
     expect(desk.page.get_by_text(desk.words("errors.run_freed"))).to_have_count(0)
 
 
