@@ -15,7 +15,7 @@ import numpy as np
 from engine.trace import Token
 from ui import i18n
 
-TEN = 10
+HEADS_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class HeadLink:
     weight: float
 
 
-def strongest(weights: np.ndarray, count: int = TEN) -> tuple[HeadLink, ...]:
+def strongest(weights: np.ndarray, count: int = HEADS_LISTED) -> tuple[HeadLink, ...]:
     """The `count` heads of [layers, heads] with the greatest weights, greatest first; equals in the order of layer, then head.
 
     Heads of weight 0 (the token lies outside their window) link nothing and are left out. Raises ValueError unless there are two axes.

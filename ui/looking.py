@@ -77,7 +77,7 @@ def lens(view: RunView) -> tuple[LensRow, ...]:
     return state.remembered(state.LENS_SEEN, view.run_id, lambda: resources.engine().lens(view.run_id))
 
 
-def cut(view: RunView, text: str, name: str = "cut") -> TextCut:
+def cut(view: RunView, text: str, name: str) -> TextCut:
     """`text` cut by the run's tokenizer, while its model is in memory. `name`: the place that keeps it."""
     wanted = (view.model_id, view.device, text)
     return state.remembered(name, wanted, lambda: resources.engine().cut(*wanted))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import EngineError, ErrorInfo
 from engine.trace import ModelInfo, RunStatus, RunView, room_left
-from ui import asking, channel, literal, navigation, numbers, state
+from ui import asking, channel, navigation, numbers, state
 from ui.failures import explain
 from ui.numbers import Evidence, Figure
 from ui.state import t
@@ -59,15 +60,10 @@ def figures(items: Sequence[Figure]) -> None:
 def card_title(text: str, evidence: Evidence | None = None, note: str = "", *, anchor: str = "") -> None:
     """The heading inside a framed picture, with its evidence tag and a short note. `anchor`: what a link of the page leads to."""
     parts = [f"**{text}**", badge(evidence) if evidence else "", f":gray[:small[{note}]]" if note else ""]
-    with st.container(gap=None):
+    with st.container(gap=None) if anchor else nullcontext():
         if anchor:
             st.html(f'<span id="{anchor}" style="scroll-margin-top: 5rem"></span>')
         st.markdown("\u2002".join(part for part in parts if part))
-
-
-def visible(text: str, raw: bytes = b"") -> str:
-    """A token's text with what cannot be seen made visible; bytes in hex where they are no whole characters."""
-    return literal.visible(text, raw)
 
 
 def notice() -> None:

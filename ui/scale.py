@@ -38,6 +38,11 @@ def scale(rows: Sequence[Row], full: float | None = None) -> None:
     st.html("".join(_drawn(row, largest) for row in rows), width="stretch")
 
 
+def bar(share: float, words: str) -> None:
+    """One bar of a list that others draw around it: over `share` (0 … 1) of the room there is, in the colour of the notes."""
+    scale([Row("", min(max(share, 0.0), 1.0), words, "notes")], full=1.0)
+
+
 def _drawn(row: Row, largest: float) -> str:
     colour = getattr(state.palette(), row.role)
     bar = _NO_BAR.format(colour=colour) if row.value is None else _BAR.format(width=row.value / largest * 100, colour=colour)

@@ -33,6 +33,7 @@ MAP_PICKS, STRIP_PICKS, MAP_END_BOX, HEAD_NUMBER = "attention_map", "attention_s
 LINK_QUERY, LINK_KEY = "link_query_box", "link_key_box"
 
 # Names of what is `remembered`.
+CUT_SEEN, WORD_SEEN, COUNT_SEEN = "cutting", "cutting_word", "counting"
 MAP_SEEN, ROW_SEEN, LENS_SEEN, PAIR_FOUND = "map", "row", "lens", "pair"
 LINKS_SEEN, FIRST_SEEN, STRONGEST_PAIR, STRONGEST_KEY = "links", "links_first", "link_pair", "link_key"
 

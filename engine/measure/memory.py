@@ -21,7 +21,9 @@ from engine.trace import WorkPeak
 
 log = logging.getLogger(__name__)
 
-INTERVAL_S = 0.05  # each wake-up takes a core from the pass: on two cores, 256 tokens, a look every 5 ms cost 4.6 % of it, every 20 ms 1.5 %
+INTERVAL_S = (
+    0.05  # each wake-up takes a core from the pass: on two cores, 256 tokens, a look every 5 ms cost 4.6 % of it, every 20 ms 1.5 %
+)
 
 # What a reading fails with: the system's refusal, a thread that cannot be started, CUDA's errors (RuntimeError all).
 _FAILURES = (psutil.Error, OSError, RuntimeError, ValueError)

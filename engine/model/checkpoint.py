@@ -78,10 +78,10 @@ def unrecordable(config: PreTrainedConfig) -> str | None:
         return "sinks"
     if getattr(text, "kv_lora_rank", None):
         return "latent"
-    if text.model_type == "falcon":  # picks its attention from a list of its own, which knows no other names
-        return "unrecorded" if not getattr(text, "alibi", False) else "position"
     if getattr(text, "alibi", False) or text.model_type in ("bloom", "mpt"):
         return "position"
+    if text.model_type == "falcon":  # picks its attention from a list of its own, which knows no other names
+        return "unrecorded"
     kinds = set(getattr(text, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
     network: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
     classes = network if isinstance(network, tuple) else (network,)

@@ -21,7 +21,7 @@ from engine.errors import EngineError, EngineUnavailable, ErrorInfo
 from engine.findings import TextCut
 from engine.serve.models import Wanted
 from engine.serve.protocol import AcceptTerms, Answered, AskCut, AskTerms, Look, Message, Question
-from engine.serve.scheduler import Scheduler
+from engine.serve.scheduler import Scheduler, guarded
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +60,7 @@ class Clerk:
 
     def _work(self) -> None:
         while True:
-            try:
-                self._tasks.get()()
-            except Exception:
-                log.exception("a task that reports its own failures did not")
+            guarded(self._tasks.get())
 
 
 class Answers:

@@ -155,7 +155,7 @@ class Scheduler:
             if errand is not None:
                 self._errands.remove(errand)
         if errand is not None:
-            _guarded(errand.run)
+            guarded(errand.run)
         job = self._next_job()
         if job is not None:
             self._play(job)
@@ -176,7 +176,7 @@ class Scheduler:
             job = self._jobs.get(run_id)
             if job is not None:
                 job.busy = True
-        _guarded(question)
+        guarded(question)
         with self._changed:
             if job is not None:
                 job.busy = False
@@ -284,7 +284,8 @@ class Scheduler:
         self._emit(StatusChanged(job.run_id, job.status, reason, error))
 
 
-def _guarded(task: Callable[[], None]) -> None:
+def guarded(task: Callable[[], None]) -> None:
+    """Do a task that reports its own failures; one that does not is logged, and those after it still get their turn."""
     try:
         task()
     except Exception:

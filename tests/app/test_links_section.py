@@ -51,7 +51,7 @@ def test_a_ready_example_runs_bare_and_picks_its_words(language: str, example: l
     pair_of = linking.place_of(run.tokens, reading), linking.place_of(run.tokens, read)
     assert picked(app) == pair_of
     assert (app.selectbox(key=state.LINK_QUERY).value, app.selectbox(key=state.LINK_KEY).value) == pair_of
-    assert len(ranked(app)) == linking.TEN, "of 3 layers × 4 heads"
+    assert len(ranked(app)) == linking.HEADS_LISTED, "of 3 layers × 4 heads"
 
 
 def test_the_ten_heads_are_the_engines_and_open_the_map() -> None:

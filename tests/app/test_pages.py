@@ -64,7 +64,7 @@ def test_numbers_on_the_pages_are_the_runs_own() -> None:
     values = [metric.value for metric in app.metric]
     assert values[:3] == [str(len(QUESTION)), str(len(QUESTION.encode())), f"{typed} + {len(run.tokens) - typed}"]
     go_to(app, "prefill")
-    assert run.prefill.kv_bytes == 2 * 3 * 2 * 8 * run.prefill.kv_tokens * run.model.dtype_bytes  # type: ignore[union-attr]
+    assert run.prefill.kv_bytes == 2 * 3 * 2 * 8 * run.prefill.kv_tokens * run.model.dtype_bytes
     assert f"{run.prefill.kv_bytes:,} B" in words_of(app)
 
 

@@ -95,7 +95,7 @@ def test_flops_that_cannot_be_counted_are_not_made_up(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
 def test_the_work_peak_names_its_source(monkeypatch: pytest.MonkeyPatch, language: str, source: str) -> None:
     monkeypatch.setattr(state, "language", lambda: language)
-    words = traits._peak_words(WorkPeak(100 << 20, 164 << 20, source))  # type: ignore[arg-type]
+    words = traits._peak_words(WorkPeak(100 << 20, 164 << 20, source))
     assert words == {"before": "100.00 MiB", "peak": "164.00 MiB", "source": i18n.text(language, f"traits.source_{source}")}
 
 
@@ -130,7 +130,7 @@ def test_a_rise_smaller_than_what_was_written_is_none(
     monkeypatch: pytest.MonkeyPatch, language: str, source: str, rise: int, recorded: int, seen: bool
 ) -> None:
     """On later runs the process takes again what it never gave back, and its resident set tells nothing."""
-    peak = WorkPeak(1 << 30, (1 << 30) + rise, source)  # type: ignore[arg-type]
+    peak = WorkPeak(1 << 30, (1 << 30) + rise, source)
     value, words = memory_page(monkeypatch, language, peak, recorded)
     assert value == (f"+ {numbers.mebibytes(rise)}" if seen else numbers.NOTHING)
     assert (i18n.text(language, "traits.peak_hidden") in words) is not seen

@@ -15,7 +15,7 @@ from engine.trace import RunSettings, RunStatus, RunView
 from tests.app.visit import ROOT, ask, go_to, open_app, view_of, wait_for, words_of
 from tests.fakes import make_tokenizer
 from tests.small_tokenizers import make_gemma_like, make_llama2_like
-from ui import failures, i18n, looking, numbers, panels, resources, state
+from ui import failures, i18n, literal, looking, numbers, resources, state
 from ui.sections import cutting, wrapping
 
 pytestmark = pytest.mark.usefixtures("engine_process")
@@ -199,7 +199,7 @@ def test_a_question_after_much_blank_is_told() -> None:
 def test_a_stretch_without_words_of_its_own_says_why(monkeypatch: pytest.MonkeyPatch, language: str, reason: str | None) -> None:
     app = open_app(language)
     ask(app)
-    whole, stretch = TextCut((), 0.0, (word("x" * 60),), rules=9), TextCut((), 0.0, (), reason)  # type: ignore[arg-type]
+    whole, stretch = TextCut((), 0.0, (word("x" * 60),), rules=9), TextCut((), 0.0, (), reason)
     monkeypatch.setattr(looking, "cut", lambda view, text, name: stretch if name == "cutting_word" else whole)
     go_to(app, "tokenize")
     assert not app.exception
@@ -211,7 +211,7 @@ def test_a_stretch_without_words_of_its_own_says_why(monkeypatch: pytest.MonkeyP
 def test_where_no_story_can_be_told_it_says_why(monkeypatch: pytest.MonkeyPatch, language: str, reason: str) -> None:
     app = open_app(language)
     ask(app)
-    monkeypatch.setattr(looking, "cut", lambda view, text, name: TextCut((), 0.0, (), reason))  # type: ignore[arg-type]
+    monkeypatch.setattr(looking, "cut", lambda view, text, name: TextCut((), 0.0, (), reason))
     go_to(app, "tokenize")
     assert not app.exception
     assert i18n.text(language, f"cutting.reason_{reason}") in [info.value for info in app.info]
@@ -271,7 +271,7 @@ def test_hostile_text_is_never_markup() -> None:
         outside = "".join(element.value.split("`")[::2])
         assert "<b>" not in outside
         assert ":red[x]" not in outside
-    assert panels.visible("<b>") == "<b>"
+    assert literal.visible("<b>") == "<b>"
 
 
 @pytest.mark.parametrize("name", ["tokenize", "wrapping", "cutting", "counting", "traits"])

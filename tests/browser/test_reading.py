@@ -41,7 +41,7 @@ OPAQUE = """([inside, beyond, layer, layers]) => {
 
 def tokens(count: int) -> tuple[Token, ...]:
     kinds = ["template"] * (count // 2) + ["prompt"] * (count - count // 2)
-    return tuple(Token(at, b" a", " a", kind, at) for at, kind in enumerate(kinds))  # type: ignore[arg-type]
+    return tuple(Token(at, b" a", " a", kind, at) for at, kind in enumerate(kinds))
 
 
 def trace(count: int, **changes: Any) -> PrefillTrace:
@@ -199,7 +199,7 @@ def test_without_layer_times_nothing_is_replayed(page: Page) -> None:
 
 
 def test_before_the_reading_the_sheet_waits(page: Page) -> None:
-    show(page, "reading", None, run={"model": MODEL, "tokens": tokens(8)})  # type: ignore[arg-type]
+    show(page, "reading", None, run={"model": MODEL, "tokens": tokens(8)})
     assert page.locator(".says").inner_text() == WORDS["reading_waiting"].format(n="8")
     assert not page.locator(".go").is_visible()
     rows = [page.evaluate(ROW, [layer, 4, 8]) for layer in range(4)]

@@ -146,7 +146,7 @@ class Odd(torch.nn.Module):
 def test_layers_that_are_not_found_or_shared() -> None:
     block = torch.nn.Linear(2, 2)
     for odd in (Odd(stages=torch.nn.ModuleList([block])), Odd(layers=block), Odd(layers=torch.nn.ModuleList([block, block]))):
-        with LayerWatch(odd) as watch:  # type: ignore[arg-type]
+        with LayerWatch(odd) as watch:
             pass
         assert watch.seconds() == ()
         assert watch.hidden() is None

@@ -27,7 +27,7 @@ def test_equal_heads_keep_the_order_of_layer_and_head() -> None:
     weights = np.full((4, 5), 0.25, np.float32)
     weights[3, 4] = 0.5
     found = linking.strongest(weights)
-    assert len(found) == linking.TEN
+    assert len(found) == linking.HEADS_LISTED
     assert found[0] == HeadLink(3, 4, 0.5)
     assert [(link.layer, link.head) for link in found[1:]] == [divmod(at, 5) for at in range(9)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.trace import Candidate, Token
-from ui import literal, panels
+from ui import literal
 from ui.figures import lens
 from ui.sections import links
 
@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
     ],
 )
 def test_what_cannot_be_seen_is_marked(text: str, seen: str) -> None:
-    assert literal.visible(text) == panels.visible(text) == seen
+    assert literal.visible(text) == seen
 
 
 def test_broken_characters_are_bytes() -> None:

@@ -42,7 +42,7 @@ def test_the_limit_is_never_passed_on_the_way(model: LoadedModel, monkeypatch: p
     add = capture.Recorder.add
 
     def noting(self: capture.Recorder, *shown: object) -> None:
-        add(self, *shown)  # type: ignore[arg-type]
+        add(self, *shown)
         held.append(self.recorded_bytes())
 
     monkeypatch.setattr(capture.Recorder, "add", noting)
@@ -64,7 +64,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counting(self: Rereading, ids: list[int], probe: object) -> None:
         seen.append(len(ids))
-        read(self, ids, probe)  # type: ignore[arg-type]
+        read(self, ids, probe)
 
     monkeypatch.setattr(Rereading, "_read", counting)
     return seen

@@ -7,8 +7,8 @@ import re
 import pytest
 import streamlit as st
 
-from ui import bars, state, theme
-from ui.scale import Row, scale
+from ui import state, theme
+from ui.scale import Row, bar, scale
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_names_and_words_are_literal(drawn: list[str]) -> None:
 
 @pytest.mark.parametrize(("share", "width"), [(0.25, 25.0), (1.0, 100.0), (1.5, 100.0), (-0.1, 0.0), (0.0, 0.0)])
 def test_one_bar_of_a_list_stands_in_a_room_that_others_set(drawn: list[str], share: float, width: float) -> None:
-    bars.bar(share, "0.125")
+    bar(share, "0.125")
     assert widths(drawn[0]) == [width]
     assert theme.LIGHT.notes in drawn[0]
     assert ">0.125</span>" in drawn[0]

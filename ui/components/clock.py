@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ui.components.mount import SHARED_LABELS, live_data, register
+from ui.components.mount import SHARED_LABELS, run_picture
 
 LABELS = (
     *SHARED_LABELS,
@@ -19,16 +17,4 @@ LABELS = (
     "clock_wait",
 )
 
-_render = register("clock")
-
-
-def clock(
-    *,
-    run_id: str | None,
-    path: str,
-    key: str,
-    labels: Mapping[str, str],
-    cursor: int | None = None,
-) -> None:
-    """Mount it. `cursor` k shows the state after generated token k; None follows the run."""
-    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels))
+clock = run_picture("clock", LABELS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import streamlit as st
 from streamlit.components.v2.types import ComponentRenderer
@@ -35,6 +35,22 @@ def register(name: str) -> ComponentRenderer:
     """Register one component; call it once, at import."""
     html = (ASSETS / name / f"{name}.html").read_text(encoding="utf-8")
     return st.components.v2.component(f"openbook_{name}", html=html, css=style(name), js=script(name))
+
+
+class RunPicture(Protocol):
+    """Mounts a picture of a run. `cursor` k shows the state after generated token k; None follows the run."""
+
+    def __call__(self, *, run_id: str | None, path: str, key: str, labels: Mapping[str, str], cursor: int | None = None) -> None: ...
+
+
+def run_picture(name: str, needed: Sequence[str]) -> RunPicture:
+    """Register a component that needs no more than the run and its words."""
+    render = register(name)
+
+    def picture(*, run_id: str | None, path: str, key: str, labels: Mapping[str, str], cursor: int | None = None) -> None:
+        render(key=key, data=live_data(run_id, path, cursor, needed, labels))
+
+    return picture
 
 
 def live_data(

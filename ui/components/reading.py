@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ui.components.mount import SHARED_LABELS, live_data, register
+from ui.components.mount import SHARED_LABELS, run_picture
 
 LABELS = (
     *SHARED_LABELS,
@@ -35,16 +33,4 @@ LABELS = (
     "reading_waiting",
 )
 
-_render = register("reading")
-
-
-def reading(
-    *,
-    run_id: str | None,
-    path: str,
-    key: str,
-    labels: Mapping[str, str],
-    cursor: int | None = None,
-) -> None:
-    """Mount it. `cursor` is of no effect: the prompt is read once, before the first token."""
-    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels))
+reading = run_picture("reading", LABELS)  # the cursor is of no effect: the prompt is read once, before the first token

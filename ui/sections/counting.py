@@ -64,7 +64,7 @@ def _times(view: RunView) -> None:
             if own_s > 0:
                 st.markdown(compared(own_s, reading_s))
             return
-        found = _cut(view, view.prompt, "counting") if view.tokens else None
+        found = _cut(view, view.prompt, state.COUNT_SEEN) if view.tokens else None
         reading = Row(t("counting.reading"), None, t("counting.to_come"), "prompt")
         scale([_time("cutting_alone", found.tokenize_s if found else None, "good"), reading])
 
@@ -92,7 +92,7 @@ def _pair(view: RunView) -> None:
                 if cut is not None:
                     found[name] = (text, cut)
                     st.markdown(_counted(text, cut))
-                    token_strip(run_id=None, path="", tokens=cut.tokens, labels=state.labels("token_strip"), key=f"{key}_strip")
+                    token_strip(**panels.live(None), tokens=cut.tokens, labels=state.labels("token_strip"), key=f"{key}_strip")
         if len(found) == 2:
             _compare(*(len(cut.tokens) for _, cut in found.values()))
         elif not view.tokens:

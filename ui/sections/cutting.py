@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from engine.errors import EngineError
 from engine.findings import LONGEST_TEXT, TextCut, WordCut
 from engine.trace import RunView
-from ui import choice, looking, panels, state
+from ui import choice, literal, looking, panels, state
 from ui.components.merges import merges
 from ui.components.token_strip import token_strip
 from ui.failures import code_span, explain
@@ -53,7 +53,7 @@ def _beginning(text: str) -> str:
 
 
 def _tell(view: RunView, text: str, place: DeltaGenerator) -> None:
-    found = looking.cut(view, text, "cutting")
+    found = looking.cut(view, text, state.CUT_SEEN)
     if found.reason is not None:
         _untold(found)
         return
@@ -64,11 +64,11 @@ def _tell(view: RunView, text: str, place: DeltaGenerator) -> None:
     if state.get(state.CUT_WORD) not in words:
         state.put(state.CUT_WORD, max(words, key=lambda word: len(word.encode())))
     with place:
-        choice.select(state.CUT_WORD, t("cutting.word"), tuple(words), panels.visible)
+        choice.select(state.CUT_WORD, t("cutting.word"), tuple(words), literal.visible)
     chosen = state.get(state.CUT_WORD)
     word = words[chosen]
     if word is None:
-        stretch = looking.cut(view, chosen, "cutting_word")
+        stretch = looking.cut(view, chosen, state.WORD_SEEN)
         if not stretch.words:
             _untold(stretch)
             return
@@ -83,7 +83,7 @@ def _untold(found: TextCut) -> None:
         st.caption(t("cutting.nothing"))
         return
     st.info(t(f"cutting.reason_{found.reason}"), icon=":material/info:")
-    token_strip(run_id=None, path="", tokens=found.tokens, labels=state.labels("token_strip"), key="cutting_strip")
+    token_strip(**panels.live(None), tokens=found.tokens, labels=state.labels("token_strip"), key="cutting_strip")
 
 
 def choices(found: TextCut, text: str) -> Mapping[str, WordCut | None]:
@@ -102,7 +102,7 @@ def choices(found: TextCut, text: str) -> Mapping[str, WordCut | None]:
 
 def _say(word: WordCut) -> None:
     """What came of it, in a sentence."""
-    span = code_span(panels.visible(word.raw.decode(errors="replace")))
+    span = code_span(literal.visible(word.raw.decode(errors="replace")))
     if word.whole:
         st.markdown(t("cutting.whole", word=span, id=word.ids[0]))
     elif not word.merges:

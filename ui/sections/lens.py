@@ -12,7 +12,7 @@ import streamlit as st
 from engine.errors import EngineError
 from engine.findings import LensRow
 from engine.trace import RunView, Token
-from ui import failures, looking, panels, state
+from ui import failures, literal, looking, panels, state
 from ui.components.candidates import candidates
 from ui.figures import lens
 from ui.state import t
@@ -42,7 +42,7 @@ def show(view: RunView) -> None:
 def _line(rows: Sequence[LensRow], first: Token) -> None:
     with panels.card("lens_line"):
         panels.card_title(t("lens.line"), "measured", t("lens.line_note"))
-        seen = panels.visible(first.text, first.raw)
+        seen = literal.visible(first.text, first.raw)
         st.markdown(finding(rows, failures.code_span(seen)))
         words = {name: t(f"lens.{name}") for name in ("layer", "probability", "rank", "firm")}
         figure = lens.climb(rows, state.palette(), words)
@@ -60,7 +60,7 @@ def _table(rows: Sequence[LensRow], first: Token) -> None:
         st.caption(t("lens.gloss"))
         words = {name: t(f"lens.{name}") for name in ("layer", "guess")}
         figure = lens.guesses(rows, first.id, state.palette(), words)
-        best = ", ".join(f"{row.layer}: {panels.visible(row.candidates[0].text, row.candidates[0].raw)}" for row in rows if row.candidates)
+        best = ", ".join(f"{row.layer}: {literal.visible(row.candidates[0].text, row.candidates[0].raw)}" for row in rows if row.candidates)
         alt = t("lens.table_alt", layers=len(rows), guesses=best)
         st.plotly_chart(figure, theme=None, key="lens_table", config={"displayModeBar": False}, alt=alt)
 

@@ -13,7 +13,7 @@ import streamlit as st
 
 from engine.errors import EngineError
 from engine.trace import RunView, Token
-from ui import asking, bars, failures, linking, literal, looking, panels, resources, state
+from ui import asking, failures, linking, literal, looking, panels, resources, scale, state
 from ui import weights as map_rows
 from ui.linking import Example
 from ui.sections import pair
@@ -223,7 +223,7 @@ def _head(link: linking.HeadLink, most: float, pair_of: tuple[int, int]) -> None
             on_click=_open,
             args=(link.layer, link.head, *pair_of),
         )
-        bars.bar(link.weight / most, f"{link.weight:.3f}")
+        scale.bar(link.weight / most, f"{link.weight:.3f}")
 
 
 def _open(layer: int, head: int, query: int, key: int) -> None:

@@ -15,7 +15,7 @@ import streamlit as st
 
 from engine.errors import EngineError, RemoteError, RunFreed, RunUnknown
 from engine.trace import RunSettings, RunStatus, RunView, Token
-from ui import asking, bars, failures, linking, literal, panels, resources, state
+from ui import asking, failures, linking, literal, panels, resources, scale, state
 from ui.components.token_strip import token_strip
 from ui.state import t
 
@@ -226,4 +226,4 @@ def _deciding(reading: Reading, longest: float) -> None:
         where = t("links.head", layer=link.layer, head=link.head) if link else t("pair.nowhere")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(t("pair.to", noun=noun, where=where), width=NAME_WIDTH)
-            bars.bar(weight / longest, f"{weight:.3f}")
+            scale.bar(weight / longest, f"{weight:.3f}")

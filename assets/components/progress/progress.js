@@ -10,10 +10,13 @@ function pageRoot() {
   return document.querySelector('[data-testid="stApp"]') ?? document.body;
 }
 
+function pageIsDark() {
+  return luminance(getComputedStyle(pageRoot()).backgroundColor) < 0.4;
+}
+
 /** What Python has to know about a run and about the page that charts are drawn for, as `data.known` says it: its tokens are counted only while it rests. */
-function standing(store) {
+function standing(store, dark) {
   const rests = store.status === "paused" || store.status === "ended";
-  const dark = luminance(getComputedStyle(pageRoot()).backgroundColor) < 0.4;
   return { status: store.status, tokens: store.tokens.length > 0, prefill: store.prefill !== null, generated: rests ? store.generated : null, dark };
 }
 
@@ -24,11 +27,25 @@ function same(left, right) {
 /** Tells Python once that the run has moved, and whether the channel is down or closed for good. */
 class Messenger {
   constructor(view) {
-    Object.assign(this, { view, timer: 0, sent: "", repeats: 0, channel: "open" });
+    Object.assign(this, { view, timer: 0, sent: "", repeats: 0, channel: "open", dark: false });
+    this.theme = new MutationObserver(() => this.look());
+    this.theme.observe(pageRoot(), { attributes: true, attributeFilter: ["class"] });
+    this.dark = pageIsDark();
+  }
+
+  /** The theme is read when it changes, never with a token: reading it makes the browser lay out the page. */
+  look() {
+    this.dark = pageIsDark();
+    this.check(this.view.store);
+  }
+
+  leave() {
+    clearTimeout(this.timer);
+    this.theme.disconnect();
   }
 
   check(store) {
-    const now = standing(store);
+    const now = standing(store, this.dark);
     const { known } = this.view.data;
     if (store.status === null || same(now, known)) {
       this.repeats = 0;
@@ -46,14 +63,14 @@ class Messenger {
     if (this.timer) return;
     this.timer = setTimeout(() => {
       this.timer = 0;
-      if (store !== this.view.store || same(standing(store), this.view.data.known)) return;
+      if (store !== this.view.store || same(standing(store, this.dark), this.view.data.known)) return;
       if (live.onTheWay()) {
         this.later(store, text);
         return;
       }
       this.repeats = text === this.sent ? this.repeats + 1 : 0;
       this.sent = text;
-      this.view.component.setTriggerValue("moved", standing(store));
+      this.view.component.setTriggerValue("moved", standing(store, this.dark));
     }, SETTLE_MS * 4 ** (text === this.sent ? this.repeats + 1 : 0));
   }
 }
@@ -63,8 +80,6 @@ function createProgress(view) {
   const [track, read, written, border, cursorMark] = [".track", ".read", ".written", ".border", ".cursor"].map(find);
   const [line, counts, state] = [".line", ".counts", ".state"].map(find);
   const messenger = new Messenger(view);
-  const repaint = new MutationObserver(() => messenger.check(view.store));
-  repaint.observe(pageRoot(), { attributes: true, attributeFilter: ["class"] });
   let scale = "";
 
   const layOut = (prompt, limit) => {
@@ -111,11 +126,7 @@ function createProgress(view) {
     }
     messenger.check(store);
   };
-  const leave = () => {
-    clearTimeout(messenger.timer);
-    repaint.disconnect();
-  };
-  return { draw, follows: true, leave };
+  return { draw, follows: true, leave: () => messenger.leave() };
 }
 
 export default function progress(component) {
