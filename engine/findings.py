@@ -1,6 +1,7 @@
 """What somebody finds who looks into a run: frozen answers that are no part of its trace.
 
-Knows the guesses of the layers and the cuts of a text; does not know how they are found (no torch here) nor how they are shown.
+Knows the guesses of layers, the stages of a choice and the cuts of a text; does not know how they are found (no torch here) nor
+how they are shown.
 """
 
 from __future__ import annotations
@@ -66,3 +67,49 @@ class TextCut:
     words: tuple[WordCut, ...]
     reason: Literal["long", "not_bpe", "disagrees"] | None = None
     rules: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StageRow:
+    """One token on its way from score to share.
+
+    `logit`: the model's own score. `likely`: softmax at temperature 1. `tempered`: softmax at the temperature asked for (0: 1 for the best,
+    0 for all others). `after_top_k`, `share` (after top-p): shares of what is left, 0 for a token that was cut out. `begins`: the shares of
+    all tokens with lower ids, that is where its piece of the ruler [0, 1) begins on which the drawn number falls.
+    """
+
+    id: int
+    raw: bytes
+    text: str
+    logit: float
+    likely: float
+    tempered: float
+    after_top_k: float
+    share: float
+    begins: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """How one token was chosen, or would be with other settings: the real distribution of the step that wrote generated token `index`.
+
+    `rows`: the likeliest first; the token that was written and the one that would be are always among them. `rest_*`: the sums over all
+    other tokens, so that each stage adds up to 1. `kept_top_k`, `kept_top_p`: tokens left after each filter, of `vocabulary`.
+    `drawn`: the step's own random number. `written_id`: what the run wrote; `would_write_id`: what these settings write with that number.
+    """
+
+    index: int
+    temperature: float
+    top_k: int
+    top_p: float
+    rows: tuple[StageRow, ...]
+    vocabulary: int
+    kept_top_k: int
+    kept_top_p: int
+    rest_likely: float
+    rest_tempered: float
+    rest_after_top_k: float
+    rest_share: float
+    drawn: float
+    written_id: int
+    would_write_id: int

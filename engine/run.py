@@ -11,17 +11,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
-from engine.errors import EngineError, ErrorInfo, LensUnavailable, OutOfMemory, OutOfRange, RemoteError, RunFreed
-from engine.findings import LensRow, TextCut
+from engine.errors import EngineError, ErrorInfo, OutOfMemory, OutOfRange, RemoteError, RunFreed
 from engine.generate.decode import Standing, reason_to_stop, write_next
-from engine.generate.lens import lens_rows
-from engine.generate.looks import Looks
-from engine.generate.merges import cut
 from engine.generate.prefill import check_limit, read_prompt
 from engine.generate.stepper import Stepper
 from engine.generate.tokens import Encoded, encode
+from engine.insight import Insight
 from engine.kv.sizes import kv_bytes
 from engine.measure.clock import Clock
 from engine.model.device import memory_checked
@@ -35,7 +30,7 @@ T = TypeVar("T")
 _DEFAULTS = RunSettings()
 
 
-class Run:
+class Run(Insight):
     """`tokens` → `prefill()` → `decode()`. All state is kept here: a `decode()` that was left half-way may be taken up again.
 
     `submitted_at`: stamp of the run's clock (`time.perf_counter`) from which TTFT counts; default: now.
@@ -101,39 +96,6 @@ class Run:
     def note_pause(self, seconds: float) -> None:
         """Of the time before the next turn, so much was the reader's own pause: it is counted apart from waiting."""
         self._pauses_s += max(seconds, 0.0)
-
-    def attention(self, layer: int | None, head: int | None = None, rows: int | None = None, until: int | None = None) -> np.ndarray:
-        """float32 [queries, keys] of one head, or the mean over heads (None), or over layers (None): one row per token read so far
-        (prompt + answer − 1). Rows sum to 1; above the diagonal all is exactly 0. A look that fails does not end the run.
-
-        `until`: as if only so many tokens had been read; `rows`: only the newest so many queries of these (None, or too many: all).
-        What was recorded gives the numbers of the whole map. Raises AttentionUnavailable, OutOfRange, RunFreed, OutOfMemory.
-        """
-        return self._looks().attention(layer, head, rows, until)
-
-    def links(self, query: int, key: int) -> np.ndarray:
-        """float32 [layers, heads]: the weight with which the token at position `query` reads the one at `key`, head by head.
-
-        Raises AttentionUnavailable, OutOfRange (a key after its query, too), RunFreed, OutOfMemory.
-        """
-        return self._looks().links(query, key)
-
-    def lens(self, count: int = 5) -> tuple[LensRow, ...]:
-        """The first token as each layer would guess it, `count` candidates each. Raises LensUnavailable, OutOfRange, RunFreed."""
-        if not 1 <= count <= self.model.shape.vocab_size:
-            raise OutOfRange(field="count", value=count, count=self.model.shape.vocab_size)
-        hidden = self._live_stepper().last_hidden
-        if hidden is None or self.model.info.lens_reason is not None:
-            raise LensUnavailable(reason=self.model.info.lens_reason or "unread")
-        return lens_rows(self.model, hidden, self.prefill().first.id, count)
-
-    def cut(self, text: str) -> TextCut:
-        """`text` cut by this run's tokenizer, without template, and the merges of short texts. Raises LoneSurrogate."""
-        return cut(self.model.tokenizer, self.model.vocabulary, text)
-
-    def cell(self, layer: int, position: int) -> np.ndarray:
-        """Key and value of one token in one layer, float32 [2, kv_heads, head_dim]. Raises OutOfRange, RunFreed."""
-        return self._live_stepper().cache.cell(layer, position)
 
     def kv_bytes(self) -> int:
         """Bytes of the cache, measured on its tensors; 0 before prefill. Raises RunFreed."""
@@ -255,9 +217,6 @@ class Run:
 
     def _newest(self) -> Token:
         return self._steps[-1].token if self._steps else self.prefill().first
-
-    def _looks(self) -> Looks:
-        return Looks(self.model, self._live_stepper(), self.settings.capture_attention)
 
     def _mark(self, at: float) -> None:
         """A new id exists since `at`: gaps and pauses count from here."""

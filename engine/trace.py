@@ -6,18 +6,17 @@ All durations are seconds of `time.perf_counter` with the device synchronised; a
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from engine.errors import ErrorInfo, InvalidSetting
+from engine.errors import ErrorInfo
 from engine.model.shape import ModelShape
+from engine.run_settings import RunSettings as RunSettings
 
 SCHEMA_VERSION = 1
 TokenKind = Literal["template", "prompt", "generated"]
 LoadStage = Literal["download", "verify", "convert", "load", "warm_up"]
-RECORDING_LIMIT_BYTES = 192 * 1024**2  # SmolLM2: the queries of 5,800 tokens
 
 
 class RunStatus(StrEnum):
@@ -39,53 +38,6 @@ class StopReason(StrEnum):
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
     ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class RunSettings:
-    """What a run is asked to do. Raises InvalidSetting, naming the field, on a value outside its range.
-
-    recording_limit_bytes: most memory that the recorded queries of this run may take; beyond it none are kept, and an attention
-    map costs a second reading up to its layer. temperature 0 is greedy. top_k 0 and top_p 1 switch the filter off; filters apply in
-    the order temperature, top-k, top-p (as in transformers). system_prompt None means the chat template's own default, "" means none.
-    """
-
-    max_new_tokens: int = 128
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 0
-    use_chat_template: bool = True
-    system_prompt: str | None = None
-    ignore_eos: bool = False
-    capture_attention: bool = True
-    time_limit_s: float | None = None
-    kv_limit_bytes: int | None = None
-    recording_limit_bytes: int = RECORDING_LIMIT_BYTES
-
-    def __post_init__(self) -> None:
-        _check_whole("max_new_tokens", self.max_new_tokens, 1, 1_048_576)
-        _check("temperature", self.temperature, 0.0, 1_000.0)
-        _check_whole("top_k", self.top_k, 0, 10_000_000)
-        _check("top_p", self.top_p, 0.0, 1.0)
-        _check_whole("seed", self.seed, 0, 2**63 - 1)
-        if self.time_limit_s is not None:
-            _check("time_limit_s", self.time_limit_s, 0.0, 86_400.0)
-        if self.kv_limit_bytes is not None:
-            _check_whole("kv_limit_bytes", self.kv_limit_bytes, 0, 2**63 - 1)
-        _check_whole("recording_limit_bytes", self.recording_limit_bytes, 0, 2**63 - 1)
-
-
-def _check_whole(name: str, value: int, low: int, high: int) -> None:
-    if not isinstance(value, int):
-        raise InvalidSetting(field=name, value=str(value), allowed=f"{low} … {high}")
-    _check(name, value, low, high)
-
-
-def _check(name: str, value: float, low: float, high: float) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not low <= value <= high:
-        raise InvalidSetting(field=name, value=str(value), allowed=f"{low} … {high}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +111,41 @@ class WorkPeak:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a branch left another run: at its generated token `index` it wrote a token of its own instead of `instead_of`.
+
+    `reread_s`: None where the notes up to there were taken over from the other run; else the seconds of reading all of them once more
+    (the other run's live memory was gone, or a sliding window had forgotten what was needed). Counted neither as work nor as waiting.
+    """
+
+    run_id: str
+    index: int
+    instead_of: Token
+    reread_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepParts:
+    """What a step's forward pass spent its time on, summed over the layers; the four add up to forward_s.
+
+    weights_s: products with the weights, norms, embedding; read_s: attention over the notes; append_s: the new column added to the
+    notes; head_s: scores for every token of the vocabulary.
+    """
+
+    weights_s: float
+    read_s: float
+    append_s: float
+    head_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class PrefillTrace:
     """The reading of the whole prompt and the first sampled token.
 
     ttft_s = queue_s + template_s + tokenize_s + prefill_s + sample_s. `paused_s` (reader's own pauses) is in none of them.
     `at_s` is the stamp of the first id, counted from submission, pauses included. `kv_tokens` = prompt length.
     `layer_s`: measured time of each layer's part of the pass, in order; the rest of prefill_s is embedding, masks and output head.
-    `recorded_bytes` 0 although attention was to be captured: over the limit, maps are read once more on demand.
+    `drawn`: as in DecodeStep. `recorded_bytes` 0 although attention was to be captured: over the limit, maps are read once more on demand.
     """
 
     prompt_tokens: int
@@ -183,6 +163,7 @@ class PrefillTrace:
     recorded_bytes: int
     layer_s: tuple[float, ...] = ()
     peak: WorkPeak | None = None
+    drawn: float | None = None
 
     @property
     def ttft_s(self) -> float:
@@ -195,7 +176,9 @@ class DecodeStep:
 
     `gap_s`: from the previous id to the start of this step; `paused_s`: the part of it in which the reader had paused;
     the rest was waiting for other runs' turns. `busy_s`: the step's own time, forward and sampling included.
-    `kv_tokens` and `kv_bytes` are measured on the cache tensors after the step.
+    `kv_tokens` and `kv_bytes` are measured on the cache tensors after the step. `parts`: None where they were not measured.
+    `drawn`: the random number in [0, 1) of this step; greedy runs draw it too and leave it unused, a token that was not the sampler's
+    choice (forced, or the first of a branch) keeps the number that would have decided. None: not known.
     """
 
     index: int
@@ -210,6 +193,8 @@ class DecodeStep:
     kv_bytes: int
     kv_tokens: int
     recorded_bytes: int
+    parts: StepParts | None = None
+    drawn: float | None = None
 
     @property
     def waited_s(self) -> float:
@@ -243,6 +228,7 @@ class RunView:
     error: ErrorInfo | None = None
     device: str = "auto"
     pace_s: float = 0.0
+    origin: Origin | None = None
 
     @property
     def generated(self) -> tuple[Token, ...]:
@@ -263,6 +249,7 @@ class RunRecord:
     stop_reason: StopReason | None
     error: ErrorInfo | None = None
     schema: int = SCHEMA_VERSION
+    origin: Origin | None = None
 
     @property
     def generated(self) -> tuple[Token, ...]:
@@ -286,9 +273,9 @@ def generated_tokens(prefill: PrefillTrace | None, steps: tuple[DecodeStep, ...]
     return () if prefill is None else (prefill.first, *(step.token for step in steps))
 
 
-def room_left(model: ModelInfo, prompt_tokens: int) -> int:
-    """Tokens that can still be written after a prompt of so many: 0 when the prompt itself does not fit.
+def room_left(model: ModelInfo, prompt_tokens: int, limit: int | None = None) -> int:
+    """Tokens that can still be written after a prompt of so many: 0 when the prompt itself does not fit. `limit`: a shorter context.
 
     One more than there are places left, because the last token written is never read.
     """
-    return max(model.context_length - prompt_tokens + 1, 0)
+    return max(min(model.context_length, limit or model.context_length) - prompt_tokens + 1, 0)

@@ -6,11 +6,9 @@ import streamlit as st
 
 from ui import numbers, panels, state
 from ui.components.answer import answer
-from ui.components.candidates import candidates
 from ui.components.clock import clock
 from ui.components.meters import meters
-from ui.components.notes import notes
-from ui.components.token_strip import token_strip
+from ui.sections import branches, cells, endings, stages, step, timeline
 from ui.state import t
 
 panels.head("decode")
@@ -26,32 +24,36 @@ with panels.card("answer"):
     panels.card_title(t("decode.answer"), None, t("decode.answer_note"))
     answer(**run, labels=state.labels("answer"), key="decode_answer")
     panels.ending(view, told=True)
+timeline.show(view)
 
 # 2 · the notes, and what may come next
 left, right = st.columns([3, 2])
-with left, panels.card("notes", stretch=True):
-    panels.card_title(t("decode.notes"), found, t("decode.notes_note"))
-    notes(**run, **numbers.notes_formula(view), labels=state.labels("notes"), key="decode_notes")
-with right, panels.card("next", stretch=True):
-    panels.card_title(t("decode.next"), found, t("decode.next_note"))
-    candidates(**run, labels=state.labels("candidates"), key="decode_candidates")
+with left:
+    cells.show(view)
+with right:
+    branches.candidates_card(view)
 
-# 3 · the clock
+# 3 · one step, opened up; how its token was chosen; what else might have been written
+step.show(view)
+stages.show(view)
+branches.show(view)
+
+# 4 · the clock
 with panels.card("meters"):
     panels.card_title(t("decode.meters"), found)
     meters(**run, **numbers.notes_formula(view), labels=state.labels("meters"), key="decode_meters")
     clock(**run, labels=state.labels("clock"), key="decode_clock")
-with panels.card("strip"):
-    panels.card_title(t("decode.strip"), "measured", t("decode.strip_note"))
-    token_strip(**run, show="all", tokens=None, labels=state.labels("token_strip"), key="decode_strip")
 
-# 4 · the numbers beside their formula, as they stand when the run pauses or ends
+# 5 · the numbers beside their formula, as they stand when the run pauses or ends
 last = view.steps[-1] if view.steps else view.prefill
 if last and view.model:
     panels.formula_check(view.model, last.kv_tokens, last.kv_bytes)
 st.markdown(t("decode.loop"))
 
-# 5 · predict, then check: is the tenth token slower than the first?
+# 6 · every way to end
+endings.show(view)
+
+# 7 · predict, then check: is the tenth token slower than the first?
 third = len(view.steps) // 3
 early = statistics.median(step.busy_s for step in view.steps[:third]) if third >= 4 else 0.0
 late = statistics.median(step.busy_s for step in view.steps[-third:]) if third >= 4 else 0.0

@@ -5,6 +5,7 @@ import streamlit as st
 from engine.trace import RunStatus
 from ui import numbers, panels, state
 from ui.components.bytes_view import bytes_view
+from ui.sections import handing
 from ui.state import t
 
 panels.head("detokenize")
@@ -19,10 +20,7 @@ with panels.card("bytes"):
     bytes_view(**panels.live(view), show_special=special, labels=state.labels("bytes_view"), key="detokenize_bytes")
 
 # 2 · what is handed in
-with panels.card("paper"):
-    panels.card_title(t("detokenize.paper"))
-    text = numbers.answer_text(view, special=special)
-    st.text(text if text else t("detokenize.nothing"))
+handing.show(view)
 panels.ending(view)
 
 # 3 · the numbers

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from engine.errors import ErrorInfo
+from engine.serve.asks import Look
+from engine.serve.holding import HELD_BYTES
 from engine.serve.job import Job
-from engine.serve.protocol import Look, Message, ModelProgress, StatusChanged
-from engine.serve.scheduler import HELD_BYTES, Scheduler
+from engine.serve.protocol import Message, ModelProgress, StatusChanged
+from engine.serve.scheduler import Scheduler
 from engine.trace import RunStatus, StopReason
 
 TURN_S = 1.0

@@ -32,7 +32,11 @@ TORCH_FREE = {
     "engine.measure.flops",
     "engine.measure.latency",
     "engine.serve.client",
+    "engine.serve.asks",
     "engine.serve.protocol",
+    "engine.run_settings",
+    "engine.branching",
+    "engine.generate.stages",
 }
 HEAVY = ("torch", "transformers", "tokenizers", "accelerate", "gguf")
 
@@ -89,18 +93,24 @@ def test_pictures_are_pure(path: Path) -> None:
     assert rooms_of(path) <= {"engine.trace", "engine.findings", "ui.theme", "ui.i18n", "ui.literal", "ui.figures"}
 
 
-BORDER = ("engine.trace", "engine.findings", "engine.errors", "engine.codec", "engine.settings")
-SERVE_APP_SIDE = ("protocol", "client", "book", "keeper", "link", "questions", "stock", "watcher", "wire", "job", "scheduler", "window")
+BORDER = ("engine.trace", "engine.run_settings", "engine.branching", "engine.findings", "engine.errors", "engine.codec", "engine.settings")
+SERVE_APP_SIDE = (
+    *("message", "asks", "protocol", "client", "book", "keeper", "link", "questions"),
+    *("stock", "watcher", "wire", "job", "holding", "scheduler", "window"),
+)
 ENGINE_ARROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("engine.errors",), ()),
     (("engine.settings",), ("engine.errors",)),
-    (("engine.trace",), ("engine.errors", "engine.model.shape", "engine.codec")),
+    (("engine.run_settings",), ("engine.errors",)),
+    (("engine.trace",), ("engine.errors", "engine.model.shape", "engine.codec", "engine.run_settings")),
+    (("engine.branching",), ("engine.errors", "engine.trace")),
     (("engine.codec",), ("engine.errors", "engine.model.shape", "engine.trace")),
     (("engine.findings",), ("engine.trace",)),
     (("engine.model.shape", "engine.model.registry"), ("engine.errors",)),
     (("engine.model",), (*BORDER, "engine.model", "engine.generate.tokens")),  # a loaded model brings its vocabulary
     (("engine.generate", "engine.kv", "engine.measure"), (*BORDER, "engine.model", "engine.generate", "engine.kv", "engine.measure")),
-    (("engine.run",), (*BORDER, "engine.model", "engine.generate", "engine.kv", "engine.measure")),
+    (("engine.insight",), (*BORDER, "engine.model", "engine.generate", "engine.kv", "engine.measure")),
+    (("engine.run",), (*BORDER, "engine.insight", "engine.model", "engine.generate", "engine.kv", "engine.measure")),
     (
         tuple(f"engine.serve.{name}" for name in SERVE_APP_SIDE),
         (*BORDER, "engine.model.registry", *(f"engine.serve.{name}" for name in SERVE_APP_SIDE)),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.findings import LensRow, TextCut
-from engine.serve.protocol import PATIENCE_S
+from engine.findings import LensRow, Stages, TextCut
+from engine.serve.asks import PATIENCE_S
 from engine.trace import RunView, Token
 from ui import resources, state
 from ui import weights as map_rows
@@ -70,6 +70,39 @@ def row(view: RunView, layer: int | None, head: int | None, query: int) -> np.nd
 def links(view: RunView, query: int, key: int, name: str = state.LINKS_SEEN) -> np.ndarray:
     """float32 [layers, heads]: how strongly the token at `query` reads the one at `key`. `name`: the place that keeps it."""
     return state.remembered(name, (view.run_id, query, key), lambda: resources.engine().links(view.run_id, query, key, patience_s(view)))
+
+
+def index_shown(view: RunView) -> int | None:
+    """The generated token that the pictures of this script run stand at; None: none has been written yet."""
+    count, cursor = len(view.generated), state.cursor()
+    return None if count == 0 else count - 1 if cursor is None else min(cursor, count - 1)
+
+
+def glance(view: RunView, index: int) -> np.ndarray:
+    """float32 [tokens]: how the step that wrote generated token `index` read the notes, the mean over all layers and heads."""
+    query = len(view.tokens) + index - 1  # the token whose reading gave this one
+    asked = resources.engine().attention
+    return state.remembered(
+        state.GLANCE_SEEN, (view.run_id, query), lambda: asked(view.run_id, None, None, patience_s(view), rows=1, until=query + 1)[0]
+    )
+
+
+def cell(view: RunView, layer: int, position: int) -> np.ndarray:
+    """float32 [2, kv_heads, head_dim]: key and value of one token in one layer."""
+    return state.remembered(state.CELL_SEEN, (view.run_id, layer, position), lambda: resources.engine().cell(view.run_id, layer, position))
+
+
+def stages(view: RunView, index: int, temperature: float | None, top_k: int | None, top_p: float | None) -> Stages:
+    """How generated token `index` would be chosen with these settings (None: the run's own)."""
+    wanted = (view.run_id, index, temperature, top_k, top_p)
+    return state.remembered(state.STAGES_SEEN, wanted, lambda: resources.engine().stages(*wanted))
+
+
+def decoded(view: RunView, skip_special: bool) -> str:
+    """The whole answer so far as the model's tokenizer decodes it, while the model is in memory."""
+    ids = tuple(token.id for token in view.generated)
+    wanted = (view.model_id, view.device, ids, skip_special)
+    return state.remembered(state.DECODED_SEEN, wanted, lambda: resources.engine().decoded(*wanted))
 
 
 def lens(view: RunView) -> tuple[LensRow, ...]:

@@ -31,11 +31,15 @@ CUT_TEXT, CUT_WORD, PAIR_EN, PAIR_ZH = "cut_text", "cut_word", "pair_en", "pair_
 PRESET_RUN, LINK_ASKED, PAIR_RUNS, PAIR_GUESS = "preset_run", "link_asked", "pair_runs", "pair_guess"
 MAP_PICKS, STRIP_PICKS, MAP_END_BOX, HEAD_NUMBER = "attention_map", "attention_strip", "map_end_box", "head_number"
 LINK_QUERY, LINK_KEY = "link_query_box", "link_key_box"
+CELL_LAYER, CELL_POSITION = "cell_layer", "cell_position"  # the cell of the notes that is opened; None: none
+WHAT_IF, WHAT_TEMPERATURE, WHAT_TOP_K, WHAT_TOP_P = "what_if", "what_temperature", "what_top_k", "what_top_p"
+END_LENGTH, END_ROOM, END_PAPER, END_BELL_S, END_CUT = "end_length", "end_room", "end_paper", "end_bell_s", "end_cut"
 
 # Names of what is `remembered`.
 CUT_SEEN, WORD_SEEN, COUNT_SEEN = "cutting", "cutting_word", "counting"
 MAP_SEEN, ROW_SEEN, LENS_SEEN, PAIR_FOUND = "map", "row", "lens", "pair"
 LINKS_SEEN, FIRST_SEEN, STRONGEST_PAIR, STRONGEST_KEY = "links", "links_first", "link_pair", "link_key"
+CELL_SEEN, STAGES_SEEN, DECODED_SEEN, GLANCE_SEEN = "cell", "stages", "decoded", "glance"
 
 _SESSION, _RUN, _KEY, _CURSOR = "session_id", "run_id", "run_key", "cursor"
 _NOTICE, _CHANNEL, _FOUND, _TERMS = "notice", "channel", "found_", "terms"
@@ -242,4 +246,15 @@ def adopt(run: str, key: str, question: str) -> None:
     """A new run becomes this session's current one; what was guessed about the last one is no guess about this one."""
     st.session_state.update({guess: None for guess in st.session_state if str(guess).startswith(GUESS)})
     st.session_state.update({_RUN: run, _KEY: key, _CURSOR: None, QUESTION: question})
-    st.session_state.update({QUERY_AT: None, KEY_AT: None, MAP_END: None})
+    st.session_state.update({QUERY_AT: None, KEY_AT: None, MAP_END: None, CELL_LAYER: None, CELL_POSITION: None})
+
+
+def switch(run: str, key: str | None) -> None:
+    """Another branch of this session's run becomes the current one: what was asked and guessed stays."""
+    st.session_state.update({_RUN: run, _KEY: key, _CURSOR: None})
+    st.session_state.update({QUERY_AT: None, KEY_AT: None, MAP_END: None, CELL_LAYER: None, CELL_POSITION: None})
+
+
+def run_key() -> str | None:
+    """The key with which this session steers its run and all its branches; None: it only watches."""
+    return st.session_state.get(_KEY)

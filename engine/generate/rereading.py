@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from engine.model.capture import Recorder, recording
+from engine.model.attend import recording
+from engine.model.capture import Recorder
 from engine.model.device import threads
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from engine.generate.sampling import Picked, Sampler
 from engine.kv.cache import LiveCache
 from engine.measure.clock import Clock
 from engine.measure.memory import PeakWatch
-from engine.model.capture import Recorder, recording
+from engine.model.attend import recording
+from engine.model.capture import Recorder
 from engine.model.device import threads
 from engine.model.layers import LayerWatch
 from engine.trace import RunSettings, WorkPeak

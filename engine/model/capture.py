@@ -1,7 +1,7 @@
 """Attention maps without paying for them: keep the queries while the model runs, compute a map when somebody looks.
 
-A transformers attention function hands every layer's queries (after rotary) to whoever watches in this thread and then calls the
-ordinary SDPA kernel. Keys lie in the cache; only sliding-window layers, whose cache forgets, have their keys kept here too.
+The attention function (engine.model.attend) shows every layer's queries, after rotary. Keys lie in the cache; only sliding-window
+layers, whose cache forgets, have their keys kept here too.
 What is kept grows with the number of tokens n, never with n²; beyond a limit nothing is kept at all (engine.generate.rereading).
 
 Knows queries, keys and windows; does not know weights (engine.model.attention), runs, caches or pictures. It does not know score
@@ -10,30 +10,15 @@ softcapping, learned sinks or position biases: a model that uses one gets a `rea
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
 
 from engine.model.attention import LayerStates
 
-ATTENTION_NAME = "openbook"
 # Arguments with which a model adds a term to its scores that softmax(q·kᵀ·scaling) leaves out.
 _EXTRA_TERMS = {"softcap": "softcap", "s_aux": "sinks", "position_bias": "position"}
-
-_active = threading.local()
-
-
-class QueryWatcher(Protocol):
-    """Is shown every layer's queries [1, heads, tokens, head_dim] and keys [1, kv_heads, …, head_dim], in the order of the layers."""
-
-    def add(self, module: Any, query: torch.Tensor, key: torch.Tensor, scaling: float | None, extra: dict[str, Any]) -> None: ...
 
 
 @dataclass(slots=True)
@@ -134,37 +119,6 @@ class Recorder:
             _trim(rows.keys, tokens)
         kept = (tensor for rows in self._layers.values() for tensor in (*rows.queries, *rows.keys))
         self._bytes = sum(tensor.untyped_storage().nbytes() for tensor in kept)
-
-
-def register() -> None:
-    """Make `attn_implementation=ATTENTION_NAME` known to transformers. May be called again."""
-    AttentionInterface.register(ATTENTION_NAME, _attend)
-    AttentionMaskInterface.register(ATTENTION_NAME, sdpa_mask)
-
-
-@contextmanager
-def recording(watcher: QueryWatcher | None) -> Iterator[None]:
-    """While inside, forward passes of this thread show their queries to `watcher` (None: to nobody)."""
-    _active.watcher = watcher
-    try:
-        yield
-    finally:
-        _active.watcher = None
-
-
-def _attend(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
-    watcher: QueryWatcher | None = getattr(_active, "watcher", None)
-    if watcher is not None:
-        watcher.add(module, query, key, scaling, kwargs)
-    return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
 
 
 def _missing_term(module: Any, extra: dict[str, Any]) -> str | None:

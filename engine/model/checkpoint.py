@@ -15,7 +15,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, 
 from transformers.utils.logging import disable_progress_bar
 
 from engine.errors import LoadFailed, ModelNotFound, NotCausal, UnsafeWeights
-from engine.model.capture import ATTENTION_NAME, register
+from engine.model.attend import ATTENTION_NAME, register
 from engine.model.device import is_memory_full
 
 _SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}

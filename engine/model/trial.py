@@ -15,7 +15,8 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from engine.model.capture import Recorder, recording
+from engine.model.attend import recording
+from engine.model.capture import Recorder
 from engine.model.device import available_threads, threads
 from engine.model.forward import Forward, empty_cache
 

@@ -19,8 +19,9 @@ import numpy as np
 from engine import codec
 from engine.errors import EngineError, EngineUnavailable, ErrorInfo
 from engine.findings import TextCut
+from engine.serve.asks import AcceptTerms, AskCut, AskDecoded, AskTerms, Look, Question
 from engine.serve.models import Wanted
-from engine.serve.protocol import AcceptTerms, Answered, AskCut, AskTerms, Look, Message, Question
+from engine.serve.protocol import Answered, Message
 from engine.serve.scheduler import Scheduler, guarded
 
 log = logging.getLogger(__name__)
@@ -91,13 +92,15 @@ class Answers:
         def answer() -> None:
             self._answer(question, lambda: self._find(question, expires_at))
 
-        taken = self._clerk.take(answer) if isinstance(question, AskCut) else self._scheduler.ask(question.run_id, answer)
+        taken = self._clerk.take(answer) if isinstance(question, AskCut | AskDecoded) else self._scheduler.ask(question.run_id, answer)
         if not taken:
             self._send(Answered(question.request_id, EngineUnavailable(detail="too many questions").info), None)
 
-    def _find(self, question: Look | AskCut, expires_at: float) -> Any:
+    def _find(self, question: Look | AskCut | AskDecoded, expires_at: float) -> Any:
         if self._clock() > expires_at:  # nothing is computed for somebody who has gone
             raise EngineUnavailable(detail="timeout")
+        if isinstance(question, AskDecoded):
+            return self._decoded(question)
         return self._cut(question) if isinstance(question, AskCut) else self._scheduler.find(question.run_id).work.look(question)
 
     def _cut(self, question: AskCut) -> TextCut:
@@ -107,6 +110,10 @@ class Answers:
         from engine.generate.merges import cut
 
         return cut(tokenizer, vocabulary, question.words)
+
+    def _decoded(self, question: AskDecoded) -> str:
+        tokenizer = self._shelf.find(Wanted(question.model, question.device)).tokenizer
+        return str(tokenizer.decode(list(question.ids), skip_special_tokens=question.skip_special))
 
     def _read(self, question: AskTerms | AcceptTerms) -> str:
         if isinstance(question, AskTerms):

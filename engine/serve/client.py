@@ -29,21 +29,18 @@ from engine.errors import (
     Unwatched,
 )
 from engine.model import registry
+from engine.serve.asks import AcceptTerms, AskTerms, Look, Question
 from engine.serve.book import Book
 from engine.serve.keeper import EngineStatus, Garbled, Keeper
 from engine.serve.protocol import (
-    AcceptTerms,
     Answered,
-    AskTerms,
     Hello,
     LoadModel,
-    Look,
     Message,
     ModelFailed,
     ModelFreed,
     ModelProgress,
     ModelReady,
-    Question,
     StatusChanged,
     Steer,
     SteerAction,

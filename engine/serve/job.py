@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engine.errors import ErrorInfo
-from engine.serve.protocol import Look, Message, SteerAction
+from engine.serve.asks import Look
+from engine.serve.protocol import Message, SteerAction
 from engine.trace import RunStatus, StopReason
 
 

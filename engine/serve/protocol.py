@@ -10,17 +10,13 @@ from typing import Literal
 
 import msgspec
 
+from engine.branching import Stem
 from engine.errors import ErrorInfo
-from engine.trace import DecodeStep, LoadStage, ModelInfo, PrefillTrace, RunSettings, RunStatus, RunView, StopReason, Token
+from engine.serve.asks import Question
+from engine.serve.message import Message as Message
+from engine.trace import DecodeStep, LoadStage, ModelInfo, Origin, PrefillTrace, RunSettings, RunStatus, RunView, StopReason, Token
 
 SteerAction = Literal["play", "pause", "step", "stop", "cancel"]
-
-PATIENCE_S = 15.0  # how long an answer is waited for; whoever asks for more work (a long text read once more) waits longer
-
-
-class Message(msgspec.Struct, frozen=True, tag_field="type"):
-    """Base of all messages; `type` in the JSON tells them apart."""
-
 
 # app → engine
 
@@ -45,6 +41,7 @@ class Submit(Message, frozen=True, tag="submit"):
     """A new run. `play` False: it waits, paused, for the first step. `pace_s`: least time from one step to the next (slow motion).
 
     `submitted_at`: stamp of `time.perf_counter`, which all processes of one machine share, when the reader asked; None: at arrival.
+    `stem`: this run is a branch and goes on from there.
     """
 
     run_id: str
@@ -56,6 +53,7 @@ class Submit(Message, frozen=True, tag="submit"):
     play: bool = True
     pace_s: float = 0.0
     submitted_at: float | None = None
+    stem: Stem | None = None
 
 
 class Steer(Message, frozen=True, tag="steer"):
@@ -70,80 +68,11 @@ class Steer(Message, frozen=True, tag="steer"):
     error: ErrorInfo | None = None
 
 
-class AskAttention(Message, frozen=True, tag="ask_attention"):
-    """Answered by float32 [queries, keys]. `layer` None: mean over layers, `head` None: mean over heads.
-
-    `until`: as if only so many tokens had been read; None: all. `rows`: only the newest so many queries of these; None: all.
-    """
-
-    request_id: str
-    run_id: str
-    layer: int | None
-    head: int | None = None
-    rows: int | None = None
-    until: int | None = None
-    patience_s: float = PATIENCE_S
-
-
-class AskLinks(Message, frozen=True, tag="ask_links"):
-    """Answered by float32 [layers, heads]: the weight with which the token at `query` reads the one at `key`."""
-
-    request_id: str
-    run_id: str
-    query: int
-    key: int
-    patience_s: float = PATIENCE_S
-
-
-class AskLens(Message, frozen=True, tag="ask_lens"):
-    """Answered by `text`: the JSON of LensRow[], one per layer, with `count` candidates each."""
-
-    request_id: str
-    run_id: str
-    count: int
-    patience_s: float = PATIENCE_S
-
-
-class AskCell(Message, frozen=True, tag="ask_cell"):
-    """Answered by float32 [2, kv_heads, head_dim]: key and value of one layer and position."""
-
-    request_id: str
-    run_id: str
-    layer: int
-    position: int
-    patience_s: float = PATIENCE_S
-
-
-class AskCut(Message, frozen=True, tag="ask_cut"):
-    """Answered by `text`: the JSON of a TextCut, by the tokenizer of a model that is in memory. `model`, `device` as in LoadModel."""
-
-    request_id: str
-    model: str
-    device: str
-    words: str
-    patience_s: float = PATIENCE_S
-
-
-class AskTerms(Message, frozen=True, tag="ask_terms"):
-    """Answered by `text`: the terms under which a packaged model may be used."""
-
-    request_id: str
-    model: str
-
-
-class AcceptTerms(Message, frozen=True, tag="accept_terms"):
-    request_id: str
-    model: str
-
-
 class Shutdown(Message, frozen=True, tag="shutdown"):
     pass
 
 
-# About the live memory of a run. Who has waited `patience_s`, counted from the arrival, has gone: the question is not answered any more.
-Look = AskAttention | AskLinks | AskLens | AskCell
-Question = Look | AskCut | AskTerms | AcceptTerms
-Command = LoadModel | Submit | Steer | Look | AskCut | AskTerms | AcceptTerms | Shutdown
+Command = LoadModel | Submit | Steer | Question | Shutdown
 
 
 # engine → app
@@ -202,6 +131,23 @@ class Stepped(Message, frozen=True, tag="stepped"):
     step: DecodeStep
 
 
+class Branched(Message, frozen=True, tag="branched"):
+    """First word of a branch's run, before the Prefilled or Stepped that brings its own first token."""
+
+    run_id: str
+    origin: Origin
+
+
+class Glanced(Message, frozen=True, tag="glanced"):
+    """How the step that wrote generated token `index` read the notes: float32, little-endian, one weight per token read, the mean over all
+    layers and heads. Only told where there is time for it: in slow motion and after single steps. Nobody keeps it.
+    """
+
+    run_id: str
+    index: int
+    weights: bytes
+
+
 class StatusChanged(Message, frozen=True, tag="status"):
     run_id: str
     status: RunStatus
@@ -219,7 +165,20 @@ class Answered(Message, frozen=True, tag="answered"):
     dims: tuple[int, ...] = ()
 
 
-Event = Hello | ModelProgress | ModelReady | ModelFailed | ModelFreed | Tokenized | Prefilled | Stepped | StatusChanged | Answered
+Event = (
+    Hello
+    | ModelProgress
+    | ModelReady
+    | ModelFailed
+    | ModelFreed
+    | Tokenized
+    | Branched
+    | Prefilled
+    | Stepped
+    | Glanced
+    | StatusChanged
+    | Answered
+)
 
 
 # app → browser, on the channel of one run (JSON text frames). The browser also receives the engine's own
@@ -238,6 +197,7 @@ class Snapshot(Message, frozen=True, tag="snapshot"):
     stop_reason: StopReason | None
     error: ErrorInfo | None
     max_new_tokens: int
+    origin: Origin | None = None
 
     @classmethod
     def of(cls, view: RunView) -> Snapshot:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from engine.errors import EngineError, ErrorInfo, OutOfMemory, RunFreed, RunUnknown
+from engine.serve.holding import HELD_BYTES, Holding
 from engine.serve.job import Job, Request
 from engine.serve.protocol import Message, StatusChanged, SteerAction
 from engine.trace import RunStatus, StopReason
@@ -22,8 +23,6 @@ from engine.trace import RunStatus, StopReason
 log = logging.getLogger(__name__)
 
 QUESTIONS_WAITING = 256
-HELD_BYTES = 1024**3  # of live memory in all: sixteen runs that recorded as much as they may, and their caches, would be four times that
-JOBS_REMEMBERED = 512  # ended and freed, so that a late question hears "freed" and not "unknown"
 
 
 class Errand(Protocol):
@@ -36,8 +35,7 @@ class Errand(Protocol):
 class Scheduler:
     """`emit` takes StatusChanged and whatever the jobs' turns give, in order. `clock` gives seconds.
 
-    held_runs, held_bytes: how many started jobs keep their live memory at once, and how much it may be in all; the ones that ended
-    first are freed first. For want of bytes alone neither a job that goes on is freed nor the one that ended last.
+    held_runs, held_bytes: as Holding.
     """
 
     def __init__(
@@ -48,7 +46,7 @@ class Scheduler:
         held_runs: int = 16,
         held_bytes: int = HELD_BYTES,
     ) -> None:
-        self._emit, self._clock, self._held_runs, self._held_bytes = emit, clock, held_runs, held_bytes
+        self._emit, self._clock, self._holding = emit, clock, Holding(held_runs, held_bytes)
         self._changed = threading.Condition()  # re-entrant: guards all below
         self._jobs: dict[str, Job] = {}  # ended ones in the order in which they ended
         self._rings: dict[str, deque[Job]] = {}  # session → its live jobs; both in the order of their next turns
@@ -203,7 +201,7 @@ class Scheduler:
             job.status = RunStatus.RUNNING
             self._tell(job)
         if first:
-            self._trim()
+            self._holding.trim(self._jobs)
 
     def _play(self, job: Job) -> None:
         message, error, reason = None, None, None
@@ -264,21 +262,8 @@ class Scheduler:
         if not job.started:
             job.free()  # it has no live memory to keep for questions, and only what is freed can be forgotten
         self._tell(job, reason, error)
-        self._trim()
+        self._holding.trim(self._jobs)
         self._changed.notify_all()
-
-    def _trim(self) -> None:
-        holding = [job for job in self._jobs.values() if job.started and not job.freed]
-        surplus = len(holding) - self._held_runs
-        surplus_bytes = sum(job.work.held_bytes() for job in holding) - self._held_bytes
-        newest = next((job for job in reversed(holding) if job.ended), None)
-        for job in [job for job in holding if job.ended and not job.busy]:
-            if surplus > 0 or (surplus_bytes > 0 and job is not newest):
-                surplus, surplus_bytes = surplus - 1, surplus_bytes - job.work.held_bytes()
-                job.free()
-        forgotten = [job.run_id for job in self._jobs.values() if job.ended and job.freed][:-JOBS_REMEMBERED]
-        for run_id in forgotten:
-            del self._jobs[run_id]
 
     def _tell(self, job: Job, reason: StopReason | None = None, error: ErrorInfo | None = None) -> None:
         self._emit(StatusChanged(job.run_id, job.status, reason, error))

@@ -11,8 +11,8 @@ import secrets
 import numpy as np
 
 from engine import codec
-from engine.findings import LensRow, TextCut
-from engine.serve.protocol import PATIENCE_S, AskAttention, AskCell, AskCut, AskLens, AskLinks, Look, Question
+from engine.findings import LensRow, Stages, TextCut
+from engine.serve.asks import PATIENCE_S, AskAttention, AskCell, AskCut, AskDecoded, AskLens, AskLinks, AskStages, Look, Question
 
 
 class RunWindow:
@@ -49,6 +49,23 @@ class RunWindow:
         """One row per layer: as Run.lens. Raises EngineError."""
         answer = self._look(AskLens(secrets.token_hex(8), run_id, count, timeout_s), timeout_s)
         return codec.load(str(answer), tuple[LensRow, ...])
+
+    def stages(
+        self,
+        run_id: str,
+        index: int,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        timeout_s: float = PATIENCE_S,
+    ) -> Stages:
+        """How generated token `index` would be chosen with these settings (None: the run's own): as Run.stages. Raises EngineError."""
+        asked = AskStages(secrets.token_hex(8), run_id, index, temperature, top_k, top_p, patience_s=timeout_s)
+        return codec.load(str(self._look(asked, timeout_s)), Stages)
+
+    def decoded(self, model: str, device: str, ids: tuple[int, ...], skip_special: bool, timeout_s: float = PATIENCE_S) -> str:
+        """What the tokenizer of a model that is in memory makes of `ids`. It waits for no run. Raises ModelNotLoaded, EngineUnavailable."""
+        return str(self._ask(AskDecoded(secrets.token_hex(8), model, device, ids, skip_special, timeout_s), timeout_s))
 
     def cut(self, model: str, device: str, text: str, timeout_s: float = PATIENCE_S) -> TextCut:
         """`text` cut by the tokenizer of a model that is in memory: as engine.generate.merges.cut. It waits for no run.

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ErrorInfo, RunFreed
-from engine.serve.protocol import AskAttention, AskCell, AskLens, AskLinks, Look, Message, Prefilled, Stepped, Submit, Tokenized
+from engine.serve.asks import AskAttention, AskCell, AskLens, AskLinks, Look
+from engine.serve.protocol import Message, Prefilled, Stepped, Submit, Tokenized
 from engine.trace import DecodeStep, StopReason, Token
 
 if TYPE_CHECKING:

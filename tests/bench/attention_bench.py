@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import psutil
 
 from engine import Run, RunSettings
-from engine.trace import RECORDING_LIMIT_BYTES
+from engine.run_settings import RECORDING_LIMIT_BYTES
 from tests.bench.engine_bench import model, words
 from tests.bench.report import Figure
 

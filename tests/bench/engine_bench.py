@@ -15,7 +15,7 @@ from transformers.generation.streamers import BaseStreamer
 
 from engine import Run, RunSettings, load_model
 from engine.measure.latency import summarize
-from engine.model.capture import ATTENTION_NAME
+from engine.model.attend import ATTENTION_NAME
 from engine.model.loader import LoadedModel
 from tests.bench.report import Figure, paired
 

@@ -13,8 +13,9 @@ import torch
 
 from engine import LoadedModel, Run, RunSettings, load_model
 from engine.errors import AttentionUnavailable, OutOfRange, RunFreed
+from engine.model.attend import recording
 from engine.model.attention import ROWS_AT_ONCE, LayerStates
-from engine.model.capture import Recorder, recording
+from engine.model.capture import Recorder
 from tests.fakes import make_checkpoint, make_tokenizer
 from tests.prompts import prompt_of
 from tests.reference import eager_attention, ids_of
@@ -148,7 +149,7 @@ def test_another_thread_records_nothing_here() -> None:
     seen: list[object] = []
     recorder = Recorder()
     with recording(recorder):
-        from engine.model.capture import _active
+        from engine.model.attend import _active
 
         thread = threading.Thread(target=lambda: seen.append(getattr(_active, "watcher", None)))
         thread.start()

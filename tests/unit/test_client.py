@@ -24,9 +24,10 @@ from engine.errors import (
     RunUnknown,
 )
 from engine.model import registry
+from engine.serve.asks import AskAttention, AskCell, AskCut, AskLens, AskLinks
 from engine.serve.client import EngineClient
 from engine.serve.keeper import Garbled
-from engine.serve.protocol import Answered, AskAttention, AskCell, AskCut, AskLens, AskLinks, Message, StatusChanged, Steer, Stepped, Submit
+from engine.serve.protocol import Answered, Message, StatusChanged, Steer, Stepped, Submit
 from engine.settings import Settings
 from engine.trace import RunSettings, RunStatus, StopReason
 from tests.exam import until

@@ -11,7 +11,7 @@ import torch
 from engine import LoadedModel
 from engine.errors import OutOfMemory
 from engine.generate.rereading import Rereading
-from engine.model import capture
+from engine.model import attend, capture
 from tests.kept import HEADS, KINDS, LAYERS, bytes_per_token, finished, prompt_tokens, read_ids, started
 
 Tiny = Callable[..., LoadedModel]
@@ -142,13 +142,13 @@ def test_what_was_kept_is_never_read_again(tiny: Tiny, passes: list[int]) -> Non
 def test_a_second_reading_ends_at_its_layer(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
     run = started(tiny("llama"), 0)
     attended: list[int] = []
-    attend = capture.sdpa_attention_forward
+    kernel = attend.sdpa_attention_forward
 
     def noting(module: torch.nn.Module, *states: torch.Tensor, **options: object) -> object:
         attended.append(module.layer_idx)
-        return attend(module, *states, **options)
+        return kernel(module, *states, **options)
 
-    monkeypatch.setattr(capture, "sdpa_attention_forward", noting)
+    monkeypatch.setattr(attend, "sdpa_attention_forward", noting)
     run.attention(layer)
     assert attended == list(range(layer))
 
@@ -185,15 +185,15 @@ def test_a_look_without_memory_says_so_and_leaves_the_run(
     }
     run.attention(0)
     before = run.kv_bytes()
-    attend = capture.sdpa_attention_forward
+    kernel = attend.sdpa_attention_forward
 
     def failing(module: torch.nn.Module, *states: torch.Tensor, **options: object) -> object:
         if module.layer_idx == 1:
             refuse()
-        return attend(module, *states, **options)
+        return kernel(module, *states, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(capture, "sdpa_attention_forward", failing)
+        patch.setattr(attend, "sdpa_attention_forward", failing)
         with pytest.raises(OutOfMemory) as caught:
             looks[look]()
     assert caught.value.params["detail"]
@@ -209,7 +209,7 @@ def test_any_other_failure_of_a_look_is_raised_as_it_is(tiny: Tiny, monkeypatch:
     def failing(*states: object, **options: object) -> None:
         raise ValueError("the wire is cut")
 
-    monkeypatch.setattr(capture, "sdpa_attention_forward", failing)
+    monkeypatch.setattr(attend, "sdpa_attention_forward", failing)
     with pytest.raises(ValueError, match="the wire is cut"):
         run.attention(1)
     assert (run.stop_reason, run.error) == (None, None)
@@ -218,13 +218,13 @@ def test_any_other_failure_of_a_look_is_raised_as_it_is(tiny: Tiny, monkeypatch:
 def test_threads_of_a_second_reading_are_those_of_prefill(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     run = started(tiny(), 0)
     used: list[int] = []
-    attend = capture.sdpa_attention_forward
+    kernel = attend.sdpa_attention_forward
 
     def noting(*states: torch.Tensor, **options: object) -> object:
         used.append(torch.get_num_threads())
-        return attend(*states, **options)
+        return kernel(*states, **options)
 
-    monkeypatch.setattr(capture, "sdpa_attention_forward", noting)
+    monkeypatch.setattr(attend, "sdpa_attention_forward", noting)
     before = torch.get_num_threads()
     run.links(5, 2)
     assert used == [run.model.info.prefill_threads] * (LAYERS - 1)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from engine.errors import EmptyPrompt, ErrorInfo, RunFreed, RunUnknown
+from engine.serve.holding import JOBS_REMEMBERED
 from engine.serve.protocol import Message, ModelProgress
-from engine.serve.scheduler import JOBS_REMEMBERED, QUESTIONS_WAITING, Scheduler
+from engine.serve.scheduler import QUESTIONS_WAITING, Scheduler
 from engine.trace import RunStatus, StopReason
 from tests.hall import Hall
 

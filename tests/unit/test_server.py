@@ -18,22 +18,9 @@ from engine.findings import TextCut
 from engine.generate.tokens import Vocabulary
 from engine.serve import server as server_module
 from engine.serve.answers import CUTS_WAITING, Answers
+from engine.serve.asks import AskAttention, AskCut, AskTerms, Look, Question
 from engine.serve.models import Wanted
-from engine.serve.protocol import (
-    Answered,
-    AskAttention,
-    AskCut,
-    AskTerms,
-    LoadModel,
-    Look,
-    Message,
-    ModelFailed,
-    Question,
-    StatusChanged,
-    Steer,
-    Submit,
-    read_event,
-)
+from engine.serve.protocol import Answered, LoadModel, Message, ModelFailed, StatusChanged, Steer, Submit, read_event
 from engine.serve.scheduler import Scheduler
 from engine.serve.server import Outbox, Server
 from engine.settings import Settings

@@ -1,0 +1,12 @@
+"""How the token was chosen: scores, temperature, top-k, top-p, the draw.
+
+Knows a run's snapshot and the words; does not know which page it stands on.
+"""
+
+from __future__ import annotations
+
+from engine.trace import RunView
+
+
+def show(view: RunView) -> None:
+    """Draw the section."""
