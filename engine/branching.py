@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.errors import OutOfRange
-from engine.trace import DecodeStep, PrefillTrace, RunRecord, RunView, Token
+from engine.trace import DecodeStep, PrefillTrace, RunRecord, RunSettings, RunView, Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,26 @@ class Stem:
         return self.steps[-1].token if self.steps else self.prefill.first
 
     @property
+    def newest(self) -> PrefillTrace | DecodeStep:
+        """The trace of token `index`."""
+        return self.steps[-1] if self.steps else self.prefill
+
+    @property
+    def own_s(self) -> float:
+        """Seconds of work in all of this, without pauses and waiting."""
+        prefill = self.prefill
+        return prefill.ttft_s - prefill.queue_s + sum(step.busy_s for step in self.steps)
+
+    @property
     def read_ids(self) -> list[int]:
         """All that has been read when the branch begins: the prompt and every generated token before `index`."""
         written = (self.prefill.first, *(step.token for step in self.steps))
         return [token.id for token in (*self.tokens, *written[:-1])]
+
+
+def branch_settings(settings: RunSettings) -> RunSettings:
+    """Those of the run that is left, but the power is back."""
+    return replace(settings, power_cut_at=None)
 
 
 def stem_of(run: RunView | RunRecord, index: int, token_id: int, run_id: str) -> Stem:

@@ -205,6 +205,12 @@ class LensUnavailable(EngineError):
     code = "lens_unavailable"
 
 
+class StagesUnavailable(EngineError):
+    """The scores of a step cannot be had again. Params: reason (head | disagrees | forgotten | drawn)."""
+
+    code = "stages_unavailable"
+
+
 class OutOfRange(EngineError):
     """A layer, head or position that this run does not have. Params: field, value, count."""
 

@@ -7,33 +7,37 @@ out frozen traces. Does not know models from the inside, screens, or who else is
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from engine.errors import EngineError, ErrorInfo, OutOfMemory, OutOfRange, RemoteError, RunFreed
+from engine.branching import Stem, branch_settings, stem_of
+from engine.errors import OutOfMemory, OutOfRange, RemoteError, RunFreed
 from engine.generate.decode import Standing, reason_to_stop, write_next
+from engine.generate.ending import Ending
+from engine.generate.forking import fork, rewritten
 from engine.generate.prefill import check_limit, read_prompt
 from engine.generate.stepper import Stepper
 from engine.generate.tokens import Encoded, encode
 from engine.insight import Insight
-from engine.kv.sizes import kv_bytes
+from engine.kv.cache import check_range
 from engine.measure.clock import Clock
-from engine.model.device import memory_checked
-from engine.trace import DecodeStep, PrefillTrace, RunRecord, RunSettings, StopReason, Token
+from engine.model.fuse import fuse
+from engine.trace import DecodeStep, Origin, PrefillTrace, RunRecord, RunSettings, StopReason, Token
 
 if TYPE_CHECKING:
     from engine.model.loader import LoadedModel
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 _DEFAULTS = RunSettings()
 
 
-class Run(Insight):
+class Run(Ending, Insight):
     """`tokens` → `prefill()` → `decode()`. All state is kept here: a `decode()` that was left half-way may be taken up again.
 
     `submitted_at`: stamp of the run's clock (`time.perf_counter`) from which TTFT counts; default: now.
+    `forced`: ids that the answer begins with, whatever the sampler would say. Raises OutOfRange for one that is not in the vocabulary.
     A run belongs to one thread, except `stop`, which any thread may call.
     """
 
@@ -45,12 +49,16 @@ class Run(Insight):
         *,
         submitted_at: float | None = None,
         clock: Clock | None = None,
+        forced: Sequence[int] = (),
     ) -> None:
+        for id in forced:
+            check_range("token_id", id, model.shape.vocab_size)
+        super().__init__()
         self.model = model
         self.prompt = prompt
         self.settings = settings
-        self.stop_reason: StopReason | None = None
-        self.error: ErrorInfo | None = None
+        self.origin: Origin | None = None  # where this run left another one
+        self._forced = dict(enumerate(forced))
         self._clock = clock or Clock(model.device)
         self._submitted_at = self._clock.now() if submitted_at is None else submitted_at
         self._last_at = self._submitted_at  # stamp of the newest id
@@ -88,10 +96,43 @@ class Run(Insight):
                 return
             yield step
 
-    def stop(self, reason: StopReason = StopReason.STOPPED) -> None:
-        """End the run; what it had produced stays. Only the first reason counts."""
-        if self.stop_reason is None:
-            self.stop_reason = reason
+    def branch(self, index: int, token_id: int) -> Run:
+        """A run of its own that has written what this one has up to generated token `index` (0: the first), and there `token_id`.
+
+        It takes over the notes, which costs nothing worth naming, or reads all once more where they are not held (`origin.reread_s`).
+        This run stays as it is and may go on; it may also have ended. Raises OutOfRange, RunFreed (then see `revive`), OutOfMemory.
+        """
+        self._check_kept()
+        asked_at = self._clock.now()
+        stem = stem_of(self.record(), index, token_id, run_id="")
+        return Run.revive(self.model, self.prompt, self.settings, stem, submitted_at=asked_at, parent=self)
+
+    @classmethod
+    def revive(
+        cls,
+        model: LoadedModel,
+        prompt: str,
+        settings: RunSettings,
+        stem: Stem,
+        *,
+        submitted_at: float | None = None,
+        parent: Run | None = None,
+        clock: Clock | None = None,
+    ) -> Run:
+        """A branch from traces alone; with the notes of `parent` where these can be had. Its `newest` trace is the rewritten one.
+
+        `submitted_at`: when the branch was asked for (default: now). Its clock goes on from its parent's submission; the time from the
+        fork's own stamp until then was the reader's pause, and so is reading once more. Raises OutOfRange, OutOfMemory.
+        """
+        check_range("token_id", stem.token_id, model.shape.vocab_size)
+        clock = clock or (Clock(model.device) if parent is None else parent._clock)
+        asked_at = clock.now() if submitted_at is None else submitted_at
+        begin = asked_at - stem.newest.at_s if parent is None else parent._submitted_at
+        run = cls(model, prompt, branch_settings(settings), submitted_at=begin, clock=clock)
+        run._mark(begin + stem.newest.at_s)
+        run.note_pause(asked_at - run._last_at)
+        run._recording_failure(lambda: run._take_over(stem, parent))
+        return run
 
     def note_pause(self, seconds: float) -> None:
         """Of the time before the next turn, so much was the reader's own pause: it is counted apart from waiting."""
@@ -103,9 +144,11 @@ class Run(Insight):
         return 0 if self._stepper is None else self._stepper.cache.bytes()
 
     def held_bytes(self) -> int:
-        """Bytes of live memory: cache and recorded queries after the newest token, and what a look keeps. Any thread may ask."""
-        newest, stepper = self._steps[-1] if self._steps else self._prefill, self._stepper
-        return 0 if newest is None or stepper is None else newest.kv_bytes + newest.recorded_bytes + stepper.rereading.kept_bytes()
+        """Bytes of live memory: cache, recorded queries and what looks need after the newest token. Any thread may ask."""
+        newest, stepper = self.newest, self._stepper
+        if newest is None or stepper is None:
+            return 0
+        return newest.kv_bytes + newest.recorded_bytes + stepper.heads_bytes() + stepper.rereading.kept_bytes()
 
     def record(self) -> RunRecord:
         """The run so far, as it is kept and exported; valid in every state."""
@@ -119,7 +162,13 @@ class Run(Insight):
             steps=tuple(self._steps),
             stop_reason=self.stop_reason,
             error=self.error,
+            origin=self.origin,
         )
+
+    @property
+    def newest(self) -> PrefillTrace | DecodeStep | None:
+        """The trace of the newest token; None before there is one. Any thread may ask."""
+        return self._steps[-1] if self._steps else self._prefill
 
     def free(self) -> None:
         """Drop cache and queries. A run that had not ended is stopped; its record stays."""
@@ -129,7 +178,8 @@ class Run(Insight):
 
     def _encoding(self) -> Encoded:
         if self._encoded is None:
-            model, most = self.model, self.model.info.context_length
+            model, limit = self.model, self.settings.context_limit
+            most = min(model.info.context_length, limit or model.info.context_length)
             self._encoded = self._recording_failure(lambda: encode(model.tokenizer, model.vocabulary, self.prompt, self.settings, most))
         return self._encoded
 
@@ -140,7 +190,7 @@ class Run(Insight):
         count = len(encoded.tokens)
         check_limit(self.model.shape, count, info.dtype_bytes, self.settings.kv_limit_bytes)
         self._stepper = stepper = Stepper(self.model, self.settings, self._clock)
-        advance = read_prompt(stepper, encoded.tokens, info.prefill_threads)
+        advance = read_prompt(stepper, encoded.tokens, info.prefill_threads, self._forced.get(0))
         first = self.model.vocabulary.token(advance.picked.id, "generated", count)
         elapsed_s = self._clock.now() - self._submitted_at
         self._own_s = encoded.template_s + encoded.tokenize_s + advance.forward_s + advance.sample_s
@@ -162,6 +212,7 @@ class Run(Insight):
             recorded_bytes=stepper.recorded_bytes(),
             layer_s=advance.layer_s,
             peak=advance.peak,
+            drawn=advance.picked.drawn,
         )
 
     def _write(self) -> DecodeStep:
@@ -170,8 +221,9 @@ class Run(Insight):
         started_at = self._clock.now()
         gap_s = max(started_at - self._last_at, 0.0)
         paused_s = min(self._pauses_s, gap_s)
-        advance = write_next(stepper, self._newest().id, self.model.info.decode_threads)
         index = len(self._steps) + 1
+        with fuse(self.model.model) if index == self.settings.power_cut_at else nullcontext():
+            advance = write_next(stepper, self._last_id(), self.model.info.decode_threads, self._forced.get(index))
         token = self.model.vocabulary.token(advance.picked.id, "generated", len(self.tokens) + index)
         held, tokens, recorded = stepper.cache.bytes(), stepper.cache.tokens(), stepper.recorded_bytes()
         ended_at = self._clock.now()
@@ -190,9 +242,22 @@ class Run(Insight):
             kv_bytes=held,
             kv_tokens=tokens,
             recorded_bytes=recorded,
+            parts=advance.parts,
+            drawn=advance.picked.drawn,
         )
         self._steps.append(step)
         return step
+
+    def _take_over(self, stem: Stem, parent: Run | None) -> None:
+        """Stand where `stem` ends, its last token rewritten."""
+        source = parent._stepper if parent is not None and parent.model is self.model else None
+        self._encoded = Encoded(stem.tokens, stem.prefill.template_s, stem.prefill.tokenize_s)
+        self._stepper, reread_s = fork(self.model, self.settings, self._clock, stem, source)
+        self._prefill, steps = rewritten(stem, self._stepper, self.model, self.settings)
+        self._steps += steps
+        self._own_s = stem.own_s
+        self.note_pause(reread_s or 0.0)
+        self.origin = Origin(stem.run_id, stem.index, stem.instead_of, reread_s)
 
     def _may_go_on(self) -> bool:
         """Read the prompt if that is still to do; then look at the borders. False: the run has ended, and says why."""
@@ -203,43 +268,19 @@ class Run(Insight):
                 logger.debug("run ended: %s", self.error, exc_info=True)
                 return False
         if self.stop_reason is None:
-            self.stop_reason = reason_to_stop(self._standing(), self.settings, self.model.info)
+            standing = Standing(self._last_id(), len(self._steps) + 1, len(self.tokens), self._own_s)
+            self.stop_reason = reason_to_stop(standing, self.settings, self.model.info)
             if self.stop_reason is StopReason.OUT_OF_MEMORY:
                 self.error = OutOfMemory(detail=f"KV cache: capped at {self.settings.kv_limit_bytes} B").info
         return self.stop_reason is None
 
-    def _standing(self) -> Standing:
-        cached = self._live_stepper().cache.tokens()
-        following = 0
-        if self.settings.kv_limit_bytes is not None:
-            following = kv_bytes(self.model.shape, tokens=cached + 1, dtype_bytes=self.model.info.dtype_bytes, between_steps=True)
-        return Standing(self._newest().id, len(self._steps) + 1, len(self.tokens), self._own_s, following)
-
-    def _newest(self) -> Token:
-        return self._steps[-1].token if self._steps else self.prefill().first
+    def _last_id(self) -> int:
+        return (self._steps[-1].token if self._steps else self.prefill().first).id
 
     def _mark(self, at: float) -> None:
         """A new id exists since `at`: gaps and pauses count from here."""
         self._last_at = at
         self._pauses_s = 0.0
-
-    def _recording_failure(self, work: Callable[[], T]) -> T:
-        """Do `work`; a failure ends the run with its error and is raised, an allocator's as OutOfMemory."""
-        try:
-            with memory_checked():
-                return work()
-        except EngineError as error:
-            self._fail(error.info)
-            raise
-        except Exception as error:
-            logger.exception("a run failed")
-            self._fail(ErrorInfo("internal", {"detail": f"{type(error).__name__}: {error}"}))
-            raise
-
-    def _fail(self, error: ErrorInfo) -> None:
-        if self.stop_reason is None:
-            self.stop_reason = StopReason.OUT_OF_MEMORY if error.code == OutOfMemory.code else StopReason.ERROR
-            self.error = error
 
     def _check_alive(self) -> None:
         """A run that failed stays failed: it says so again."""

@@ -11,6 +11,7 @@ from engine.errors import InvalidSetting
 
 LEASE_S = 7.0
 LONGEST_LEASE_S = 86_400.0
+HELD_RUNS, KEPT_RUNS, MOST_RUNS = 16, 256, 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Settings:
     lease_s: a run that nobody has watched for so long is cancelled (OPENBOOK_LEASE_S).
     spare_threads: cores that decode leaves to others. 0 in a notebook; the app's engine leaves one to the browser, which draws every
     step on the same machine: on two cores it slowed a two-threaded decode by 30 %, a one-threaded one not at all (measured).
-    held_runs: runs whose live cache is kept at once. kept_runs: records kept in the app's memory.
+    held_runs: runs whose live cache is kept at once (OPENBOOK_HELD_RUNS). kept_runs: records kept in the app's memory (OPENBOOK_KEPT_RUNS).
     """
 
     home: Path
@@ -33,8 +34,8 @@ class Settings:
     any_model: bool = True
     lease_s: float = LEASE_S
     spare_threads: int = 0
-    held_runs: int = 16
-    kept_runs: int = 256
+    held_runs: int = HELD_RUNS
+    kept_runs: int = KEPT_RUNS
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -48,6 +49,8 @@ class Settings:
             offline=_flag(env.get("OPENBOOK_OFFLINE")) or _flag(env.get("HF_HUB_OFFLINE")),
             any_model=_any_model(env.get("OPENBOOK_ANY_MODEL", "").strip()),
             lease_s=_lease_s(env.get("OPENBOOK_LEASE_S", "").strip()),
+            held_runs=_count("OPENBOOK_HELD_RUNS", env, HELD_RUNS),
+            kept_runs=_count("OPENBOOK_KEPT_RUNS", env, KEPT_RUNS),
         )
 
 
@@ -62,6 +65,14 @@ def _any_model(value: str) -> bool:
     if value.lower() in {"0", "false", "no", "off"}:
         return False
     raise InvalidSetting(field="OPENBOOK_ANY_MODEL", value=value, allowed="0 | 1")
+
+
+def _count(field: str, env: Mapping[str, str], default: int) -> int:
+    value = env.get(field, "").strip() or str(default)
+    count = int(value) if value.isascii() and value.isdigit() and len(value) < 9 else 0
+    if not 1 <= count <= MOST_RUNS:
+        raise InvalidSetting(field=field, value=value, allowed=f"1 … {MOST_RUNS}")
+    return count
 
 
 def _lease_s(value: str) -> float:

@@ -39,8 +39,11 @@ class CountingWork:
     pauses: list[float] = field(default_factory=list)
     freed: bool = False
     held: int = 0
+    beside: Message | None = None
+    aside_s: float = 0.0
+    asides: list[float] = field(default_factory=list)
 
-    def turns(self) -> Iterator[Message]:
+    def turns(self) -> Iterator[tuple[Message, ...]]:
         for turn in range(self.length):
             self.diary.append((self.name, self.clock.now))
             self.during(turn)
@@ -49,7 +52,12 @@ class CountingWork:
                 raise self.failure
             if turn == self.length - 1:
                 self.stop_reason = StopReason.LENGTH
-            yield ModelProgress(self.name, "cpu", "load", turn, 0)
+            yield (ModelProgress(self.name, "cpu", "load", turn, 0),)
+
+    def aside(self) -> Message | None:
+        self.asides.append(self.clock.now)
+        self.clock.now += self.aside_s
+        return self.beside
 
     def note_pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -77,10 +85,20 @@ class Hall:
         self.works: dict[str, CountingWork] = {}
         self.scheduler = Scheduler(self.said.append, clock=self.clock, held_runs=held_runs, held_bytes=held_bytes)
 
-    def add(self, name: str, session: str = "s", *, play: bool = True, pace_s: float = 0.0, ready: bool = True, **work: object) -> Job:
+    def add(
+        self,
+        name: str,
+        session: str = "s",
+        *,
+        play: bool = True,
+        pace_s: float = 0.0,
+        ready: bool = True,
+        allowance: int = 0,
+        **work: object,
+    ) -> Job:
         self.works[name] = CountingWork(name, self.clock, self.diary, **work)
         status = RunStatus.QUEUED if play else RunStatus.PAUSED
-        job = Job(name, session, self.works[name], self.clock.now, group="model", ready=ready, pace_s=pace_s, status=status)
+        job = Job(name, session, self.works[name], self.clock.now, "model", ready, pace_s, status, allowance)
         self.scheduler.add(job)
         return job
 

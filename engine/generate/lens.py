@@ -14,7 +14,8 @@ import torch
 
 from engine.errors import LensUnavailable, NotFinite
 from engine.findings import LensRow
-from engine.generate.sampling import Scores, as_scores, candidates_of
+from engine.generate.sampling import as_scores, candidates_of
+from engine.generate.stages import Scores
 from engine.model.device import threads
 from engine.model.readout import Readout
 

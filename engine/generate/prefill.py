@@ -21,6 +21,6 @@ def check_limit(shape: ModelShape, tokens: int, dtype_bytes: int, limit_bytes: i
         raise OutOfMemory(detail=f"KV cache: {needed} B needed, {limit_bytes} B allowed")
 
 
-def read_prompt(stepper: Stepper, tokens: Sequence[Token], thread_count: int) -> Advance:
-    """One forward pass over the whole prompt, and the first id."""
-    return stepper.read([token.id for token in tokens], thread_count)
+def read_prompt(stepper: Stepper, tokens: Sequence[Token], thread_count: int, forced: int | None = None) -> Advance:
+    """One forward pass over the whole prompt, and the first id: `forced`, or the sampler's choice."""
+    return stepper.read([token.id for token in tokens], thread_count, forced)

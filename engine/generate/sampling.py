@@ -1,60 +1,70 @@
-"""From one row of logits to one token: greedy, temperature, top-k, top-p, seed.
+"""From one row of logits to one token: greedy, or drawn with a seed.
 
-Knows probabilities; does not know the model, the run or the cache. The filters and their order are transformers' own
-(temperature, then top-k, then top-p); the draw is by inverse CDF in float64 on the CPU, so that one seed gives one answer
-on every device. The arithmetic is numpy's: it starts no threads, where torch would wake all of them for each tiny operator
-and wait for a busy machine (measured: 0.4 ms alone, 36 ms beside other processes).
+Knows random numbers and candidates; does not know the model, the run or the cache, nor the arithmetic of shares
+(engine.generate.stages). The draw is by inverse CDF in float64 on the CPU, so that one seed gives one answer on every device.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from engine.errors import NotFinite
+from engine.errors import NotFinite, OutOfRange
+from engine.generate.stages import Scores, Shares, chances, fallen_on
 from engine.generate.tokens import Vocabulary, whole_text
 from engine.trace import Candidate, RunSettings
-
-Scores: TypeAlias = npt.NDArray[np.float32]  # [vocabulary]
-Shares: TypeAlias = npt.NDArray[np.float64]  # [vocabulary], sums to 1
 
 CANDIDATES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """The chosen id, and the ten most likely by the model's own probability (an eleventh if the chosen one is not among them)."""
+    """The chosen id, and the ten most likely by the model's own probability (an eleventh if the chosen one is not among them).
+
+    `drawn`: the random number in [0, 1) that decided, or would have decided.
+    """
 
     id: int
     candidates: tuple[Candidate, ...]
+    drawn: float
 
 
 class Sampler:
-    """Picks one token per call. Deterministic: the n-th pick depends on the settings, the seed and the logits alone."""
+    """Picks one token per call. Deterministic: the n-th pick depends on the settings, the seed and the logits alone.
+
+    Every pick draws one number, whether it is needed or not: the n-th number belongs to the n-th token, however the others came about.
+    """
 
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
         self._generator = torch.Generator("cpu").manual_seed(settings.seed)
 
-    def pick(self, logits: torch.Tensor, vocabulary: Vocabulary) -> Picked:
-        """`logits`: [vocabulary], any float dtype and device. Raises NotFinite if they are not numbers."""
+    def pick(self, logits: torch.Tensor, vocabulary: Vocabulary, forced: int | None = None) -> Picked:
+        """`logits`: [vocabulary], any float dtype and device. `forced`: the id to take, whatever the number says.
+
+        Raises NotFinite if the logits are not numbers, OutOfRange for a forced id that they do not have.
+        """
         scores = as_scores(logits)
         best = int(scores.argmax())  # as torch.argmax: the first of equal values; a NaN counts as the largest
         if not np.isfinite(scores[best]):
             raise NotFinite()
+        if forced is not None and not 0 <= forced < scores.size:
+            raise OutOfRange(field="token_id", value=forced, count=scores.size)
+        drawn = self._number()
         shares = None if self._settings.temperature == 0 else distribution(scores, self._settings)
-        chosen = best if shares is None else self._draw(shares)
-        return Picked(chosen, candidates_of(scores, best, shares, chosen, vocabulary))
+        chosen = forced if forced is not None else best if shares is None else fallen_on(shares, drawn)
+        return Picked(chosen, candidates_of(scores, best, shares, chosen, vocabulary), drawn)
 
-    def _draw(self, shares: Shares) -> int:
-        """Inverse CDF: the first id whose cumulative share exceeds u. An id with share 0 is never that one."""
-        cumulative = shares.cumsum()
-        u = torch.rand(1, generator=self._generator, dtype=torch.float64).item()
-        return int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
+    def skip(self, count: int) -> None:
+        """Go on as after `count` picks."""
+        for _ in range(count):
+            self._number()
+
+    def _number(self) -> float:
+        """The next number in [0, 1)."""
+        return torch.rand(1, generator=self._generator, dtype=torch.float64).item()
 
 
 def as_scores(logits: torch.Tensor) -> Scores:
@@ -66,35 +76,8 @@ def as_scores(logits: torch.Tensor) -> Scores:
 
 
 def distribution(scores: Scores, settings: RunSettings) -> Shares:
-    """What a token is drawn from: float64 [vocabulary], sums to 1, 0 where a filter took the token out.
-
-    `scores`: logits [vocabulary] with a finite maximum. Temperature 0: all on the best.
-    A token that ties with the last one in top-k stays, as in transformers.
-    """
-    shares: Shares = np.zeros(scores.size)
-    if settings.temperature == 0:
-        shares[scores.argmax()] = 1.0
-        return shares
-    with np.errstate(over="ignore"):
-        # subtracting the maximum first keeps the smallest temperatures finite: the best one is 0 / temperature = 0
-        scaled = (scores.astype(np.float64) - float(scores.max())) / settings.temperature
-    np.exp(scaled, out=shares)
-    if 0 < settings.top_k < scores.size:
-        shares[scaled < np.partition(scaled, -settings.top_k)[-settings.top_k]] = 0.0
-    shares /= shares.sum()
-    return _nucleus(shares, settings.top_p) if settings.top_p < 1 else shares
-
-
-def _nucleus(shares: Shares, top_p: float) -> Shares:
-    """Top-p (Holtzman et al. 2020, arXiv:1904.09751): the fewest tokens whose shares reach top_p, at least one."""
-    ranked = np.sort(shares)[::-1]
-    before = ranked.cumsum() - ranked  # what the tokens ahead of each one already reach
-    count = max(int(np.count_nonzero(before < top_p)), 1)
-    last = ranked[count - 1]
-    keep = shares > last
-    keep[np.flatnonzero(shares == last)[: count - np.count_nonzero(keep)]] = True  # of equals at the edge the lower ids
-    kept: Shares = np.where(keep, shares, 0.0)
-    return kept / kept.sum()
+    """What a token is drawn from: float64 [vocabulary], sums to 1, 0 where a filter took the token out. `scores` as in `chances`."""
+    return chances(scores, settings).shares
 
 
 def candidates_of(
@@ -113,7 +96,7 @@ def candidates_of(
     found[chosen] = float(scores[chosen])
     order = sorted(found, key=lambda id: (-found[id], id != chosen, id))
     likely = np.exp(np.array([found[id] for id in order]) - top) / total
-    drawn = [float(id == chosen) for id in order] if shares is None else shares[order].tolist()
+    drawn = [float(id == best) for id in order] if shares is None else shares[order].tolist()
     return tuple(
         Candidate(id, raw := vocabulary.raw(id), whole_text(raw), probability, drawn_from)
         for id, probability, drawn_from in zip(order, likely.tolist(), drawn, strict=True)

@@ -22,6 +22,7 @@ class LiveCache:
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
         self._cache = empty_cache(model)
         self._layers: list[Any] = list(self._cache.layers)  # transformers types them as a union of kinds that empty_cache refuses
         self._forward = Forward(model)
@@ -64,6 +65,26 @@ class LiveCache:
             raise OutOfRange(field="position", value=position, count=self.tokens())
         return torch.stack((held.keys[0, :, row], held.values[0, :, row])).float().cpu().numpy()
 
+    def fork(self, tokens: int) -> LiveCache | None:
+        """A cache that holds the first `tokens` tokens of this one and goes on by itself; this one stays as it is.
+
+        Nothing is copied: its tensors are views, and growing makes new ones. None where a sliding layer has forgotten what the next
+        token would see.
+        """
+        assert 0 < tokens <= self.tokens()
+        first_held = [self.tokens() - layer.keys.shape[-2] for layer in self._layers]
+        first_seen = [max(tokens - layer.sliding_window + 1, 0) if layer.is_sliding else 0 for layer in self._layers]
+        if any(held > seen for held, seen in zip(first_held, first_seen, strict=True)):
+            return None
+        twin = LiveCache(self._model)
+        for source, target, held, seen in zip(self._layers, twin._layers, first_held, first_seen, strict=True):
+            target.lazy_initialization(source.keys, source.values)
+            target.keys = source.keys[:, :, seen - held : tokens - held]
+            target.values = source.values[:, :, seen - held : tokens - held]
+            if target.is_sliding:
+                target.cumulative_length = tokens
+        return twin
+
     def _roll_back(self, tokens: int, marks: list[int]) -> None:
         """Undo a forward pass that stopped half-way: some layers have grown, some have not, one may be in between."""
         for layer, mark in zip(self._layers, marks, strict=True):
@@ -77,12 +98,21 @@ class LiveCache:
 
 
 def _undo_sliding(layer: Any, tokens: int, grown: bool) -> None:
-    """Take the failed pass's entries off again; what they pushed out of the window stays forgotten."""
+    """Take the failed pass's entries off again, and back in what they pushed out of the window."""
     surplus = layer.cumulative_length - tokens
     if grown and surplus > 0:
-        layer.keys = layer.keys[:, :, :-surplus]
-        layer.values = layer.values[:, :, :-surplus]
+        layer.keys = _window_before(layer.keys, min(tokens, layer.sliding_window - 1), surplus)
+        layer.values = _window_before(layer.values, min(tokens, layer.sliding_window - 1), surplus)
     layer.cumulative_length = tokens
+
+
+def _window_before(held: torch.Tensor, kept: int, surplus: int) -> torch.Tensor:
+    """The `kept` entries before `surplus` new ones came. `held` is the end of one tensor with all of them (as DynamicSlidingWindowLayer
+    cuts its window), so that those pushed out of it still lie ahead of it in memory.
+    """
+    pushed_out = kept + surplus - held.shape[2]
+    size = (*held.shape[:2], kept, held.shape[3])
+    return held.as_strided(size, held.stride(), held.storage_offset() - pushed_out * held.stride(2))
 
 
 def check_range(field: str, value: int, count: int) -> None:

@@ -1,7 +1,8 @@
 """The attention function of all models here: it shows every layer's queries to whoever watches in this thread, and then calls the
-ordinary SDPA kernel.
+ordinary SDPA kernel, with a stamp before and after it for whoever times the pass.
 
-Knows transformers' interface; does not know what is done with what is shown (engine.model.capture keeps it).
+Knows transformers' interface; does not know what is done with what is shown (engine.model.capture keeps it) nor with the stamps
+(engine.model.stepparts).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
+
+from engine.model.stepparts import timing
 
 ATTENTION_NAME = "openbook"
 
@@ -55,4 +58,10 @@ def _attend(
     watcher: QueryWatcher | None = getattr(_active, "watcher", None)
     if watcher is not None:
         watcher.add(module, query, key, scaling, kwargs)
-    return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+    watch = timing()
+    if watch is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+    begin = watch.now()
+    output = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+    watch.has_read(begin)
+    return output

@@ -10,6 +10,7 @@ softcapping, learned sinks or position biases: a model that uses one gets a `rea
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,6 +99,13 @@ class Recorder:
         """The layer's sliding window in tokens; None for full attention."""
         return self._layers[layer].window
 
+    def scaling(self, layer: int) -> float:
+        return self._layers[layer].scaling
+
+    def newest_query(self, layer: int) -> torch.Tensor:
+        """[heads, head_dim] of the position that was read last; nothing is joined for it."""
+        return self._layers[layer].queries[-1][0, :, -1]
+
     def queries(self, layer: int) -> torch.Tensor:
         """[heads, rows, head_dim]: the prompt's block, then one row per decode step."""
         return _joined(self._layers[layer].queries)[0]
@@ -111,6 +119,19 @@ class Recorder:
         held = self._layers[layer]
         seen = self.keys(layer) if held.window is not None or keys is None else keys
         return LayerStates(self.queries(layer), seen, held.scaling, held.window)
+
+    def fork(self, tokens: int) -> Recorder:
+        """A recorder that holds the first `tokens` rows of this one and goes on by itself; nothing where this one was full.
+
+        Whole blocks are shared between the two, of a longer one its part is copied.
+        """
+        twin = Recorder(self._limit_bytes, self._layer_count)
+        twin.reason, twin.full = self.reason, self.full
+        for index, rows in self._layers.items():
+            queries = [twin._keep(block) for block in _first_rows(rows.queries, tokens)]
+            keys = [twin._keep(block) for block in _first_rows(rows.keys, tokens)]
+            twin._layers[index] = LayerRows(rows.scaling, rows.window, queries, keys)
+        return twin
 
     def roll_back(self, tokens: int) -> None:
         """Drop what a failed forward pass left behind: afterwards no layer has more than `tokens` rows."""
@@ -135,6 +156,15 @@ def _joined(blocks: list[torch.Tensor]) -> torch.Tensor:
     if len(blocks) > 1:
         blocks[:] = [torch.cat(blocks, dim=2)]
     return blocks[0]
+
+
+def _first_rows(blocks: list[torch.Tensor], tokens: int) -> Iterator[torch.Tensor]:
+    """The blocks of the first `tokens` rows, the last one cut where they end."""
+    for block in blocks:
+        if tokens <= 0:
+            return
+        yield block if block.shape[2] <= tokens else block[:, :, :tokens]
+        tokens -= block.shape[2]
 
 
 def _trim(blocks: list[torch.Tensor], tokens: int) -> None:

@@ -13,8 +13,8 @@ import torch
 
 from engine.errors import DeviceUnavailable, OutOfMemory
 
-# How the CPU allocator words its failure; torch has no exception type for it.
-_CPU_MEMORY_FULL = ("DefaultCPUAllocator", "not enough memory")
+# How allocators word a failure for which torch has no exception type: the CPU's, and MPS's where a single buffer would be too large.
+_MEMORY_FULL = ("DefaultCPUAllocator", "not enough memory", "Invalid buffer size")
 
 
 def device_named(name: str) -> torch.device:
@@ -90,4 +90,4 @@ def is_memory_full(error: BaseException) -> bool:
     """Whether `error` is an allocator's refusal, on any device."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _CPU_MEMORY_FULL)
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _MEMORY_FULL)

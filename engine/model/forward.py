@@ -14,6 +14,7 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from engine.errors import UnsupportedConfig
+from engine.model.stepparts import timing
 
 
 class Forward:
@@ -38,9 +39,22 @@ class Forward:
         return output.logits[0, -1]
 
 
+class TimedCache(DynamicCache):
+    """Transformers' own cache, whose appending of one layer's new columns is stamped for whoever times the pass."""
+
+    def update(self, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        watch = timing()
+        if watch is None:
+            return super().update(*args, **kwargs)
+        begin = watch.now()
+        held = super().update(*args, **kwargs)
+        watch.has_appended(begin)
+        return held
+
+
 def empty_cache(model: PreTrainedModel) -> DynamicCache:
     """A cache with one layer per layer of `model`. Raises UnsupportedConfig for layers that keep anything but keys and values."""
-    cache = DynamicCache(config=model.config)
+    cache = TimedCache(config=model.config)
     for layer in cache.layers:
         if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer):
             raise UnsupportedConfig(field="layer_types", value=type(layer).__name__)

@@ -172,3 +172,35 @@ class LayerWatch:
         state = output[0] if isinstance(output, tuple) else output  # [1, tokens, hidden_size]
         if isinstance(state, torch.Tensor) and state.ndim == 3:
             self._last[index] = state[0, -1].clone()  # a view would keep the whole of it alive
+
+
+class StateWatch:
+    """While entered, one forward pass of `model` in this thread shows what its body (all but the output head) makes of every position."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._body = decoder(model)
+        self._states: torch.Tensor | None = None  # [tokens, hidden_size]
+        self._handle: Any = None
+        self._thread = 0
+
+    def __enter__(self) -> StateWatch:
+        self._thread, self._states = threading.get_ident(), None
+        self._handle = self._body.register_forward_hook(self._seen)
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._handle.remove()
+
+    def before_last(self, count: int, last: torch.Tensor) -> list[torch.Tensor] | None:
+        """[hidden_size] of each of the `count` positions before the last one, whose state is known to be `last`.
+
+        None: the body's states were not seen, or are not what the output head is given.
+        """
+        if self._states is None or not torch.equal(self._states[-1], last):
+            return None
+        return list(self._states[len(self._states) - 1 - count : -1].clone())
+
+    def _seen(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if threading.get_ident() == self._thread:
+            states = output[0]
+            self._states = states[0] if isinstance(states, torch.Tensor) and states.ndim == 3 else None

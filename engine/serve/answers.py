@@ -1,8 +1,8 @@
 """Answers to what the app asks of the engine process: looks into a run (attention, cache, guesses), cuts of a text, terms of a model.
 
-Knows the questions and who can answer them; does not know the connection. Looks wait for the worker's next free moment. Cuts need
-tokenizers alone: a clerk answers them beside the worker, so that nobody waits for a long prompt to be read. Terms may need the network
-and get a thread each.
+Knows the questions and who can answer them; does not know the connection. Looks wait for the worker's next free moment. Cuts, and the
+text of ids, need tokenizers alone: a clerk answers them beside the worker, so that nobody waits for a long prompt to be read. Terms may
+need the network and get a thread each.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine import codec
-from engine.errors import EngineError, EngineUnavailable, ErrorInfo
+from engine.errors import EngineError, EngineUnavailable, ErrorInfo, OutOfRange
 from engine.findings import TextCut
 from engine.serve.asks import AcceptTerms, AskCut, AskDecoded, AskTerms, Look, Question
+from engine.serve.errand import guarded
 from engine.serve.models import Wanted
 from engine.serve.protocol import Answered, Message
-from engine.serve.scheduler import Scheduler, guarded
+from engine.serve.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +113,12 @@ class Answers:
         return cut(tokenizer, vocabulary, question.words)
 
     def _decoded(self, question: AskDecoded) -> str:
-        tokenizer = self._shelf.find(Wanted(question.model, question.device)).tokenizer
+        model = self._shelf.find(Wanted(question.model, question.device))
+        tokenizer, count = model.tokenizer, model.shape.vocab_size
+        del model  # it may have to make room meanwhile
+        stranger = next((id for id in question.ids if not 0 <= id < count), None)
+        if stranger is not None:
+            raise OutOfRange(field="id", value=stranger, count=count)
         return str(tokenizer.decode(list(question.ids), skip_special_tokens=question.skip_special))
 
     def _read(self, question: AskTerms | AcceptTerms) -> str:

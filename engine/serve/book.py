@@ -1,36 +1,44 @@
 """The app's book of runs: what each one has shown so far, who watches it, and for how long it is still wanted.
 
-Knows snapshots, watchers and leases; does not know the engine process. Bounded: the records that ended first leave first.
+Knows snapshots, families of branches, watchers and leases; does not know the engine process. Bounded: the records that ended first
+leave first.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
+
 from engine import codec
 from engine.errors import EngineLost, ErrorInfo, RunUnknown, TooManyRuns
-from engine.serve.protocol import Prefilled, Snapshot, StatusChanged, Stepped, Submit, Tokenized
+from engine.serve.protocol import Branched, Glanced, Prefilled, Snapshot, StatusChanged, Stepped, Submit, Tokenized
 from engine.serve.watcher import Watcher, wake
-from engine.trace import DecodeStep, ModelInfo, PrefillTrace, RunStatus, RunView, StopReason, Token
+from engine.trace import DecodeStep, ModelInfo, Origin, PrefillTrace, RunStatus, RunView, StopReason, Token
 
 STEPS_KEPT = 65_536  # over all records; about 200 MB
+LIVE_BRANCHES = 8  # of one run that may go on; each holds memory in the engine for as long as anybody watches one of them
 
-RunEvent = Tokenized | Prefilled | Stepped | StatusChanged
+RunEvent = Tokenized | Branched | Prefilled | Stepped | Glanced | StatusChanged
 
 
 @dataclass(eq=False, slots=True)
 class Entry:
-    """One run. `link`: number of the engine process that has it, None while it waits for one."""
+    """One run. `link`: number of the engine process that has it, None while it waits for one. `family`: the run that it and all its
+    branches began with; `number` counts the runs of this book as they were made."""
 
     command: Submit
     key: str
     created: str
     wanted_until: float
     status: RunStatus
+    family: str
+    number: int
     link: int | None = None
     pace_s: float = 0.0
     given_up: bool = False
@@ -38,15 +46,30 @@ class Entry:
     tokens: tuple[Token, ...] = ()
     prefill: PrefillTrace | None = None
     steps: list[DecodeStep] = field(default_factory=list)
+    origin: Origin | None = None
     stop_reason: StopReason | None = None
     error: ErrorInfo | None = None
     watchers: list[Watcher] = field(default_factory=list)
     view: RunView | None = None
 
+    def grow_from(self, left: Entry) -> None:
+        """Begin with what the run that is left wrote before the token at which it is left; the engine tells that one and all others."""
+        stem = self.command.stem
+        assert stem is not None
+        self.command = msgspec.structs.replace(self.command, stem=None)  # what it holds would outlive the other run's record
+        self.family, self.model, self.tokens = left.family, left.model, stem.tokens
+        self.prefill = stem.prefill if stem.index else None
+        self.steps = list(stem.steps[:-1])
+        self.origin = Origin(stem.run_id, stem.index, stem.instead_of)
+
     def apply(self, event: RunEvent) -> None:
+        if isinstance(event, Glanced):
+            return
         self.view = None
         if isinstance(event, Stepped):
             self.steps.append(event.step)
+        elif isinstance(event, Branched):
+            self.origin = event.origin
         elif isinstance(event, Prefilled):
             self.prefill = event.prefill
         elif isinstance(event, Tokenized):
@@ -73,6 +96,7 @@ class Entry:
                 error=self.error,
                 device=command.device,
                 pace_s=self.pace_s,
+                origin=self.origin,
             )
         return self.view
 
@@ -84,16 +108,20 @@ class Book:
         self._kept_runs, self._lease_s, self._clock = kept_runs, lease_s, clock
         self._lock = threading.Lock()
         self._closed = False
+        self._numbers = itertools.count()
         self._entries: dict[str, Entry] = {}  # the ended ones in the order in which they ended
 
-    def add(self, command: Submit, key: str) -> Entry:
-        """Raises TooManyRuns when the book is full of runs that have not ended."""
+    def add(self, command: Submit, key: str, left: Entry | None = None) -> Entry:
+        """`left`: the run that a branch leaves. Raises TooManyRuns when the book is full of runs that have not ended."""
         status = RunStatus.QUEUED if command.play else RunStatus.PAUSED
         created = datetime.now().astimezone().isoformat(timespec="milliseconds")
         with self._lock:
             if sum(entry.status is not RunStatus.ENDED for entry in self._entries.values()) >= self._kept_runs:
                 raise TooManyRuns(limit=self._kept_runs)
-            entry = Entry(command, key, created, self._clock() + self._lease_s, status, pace_s=command.pace_s)
+            wanted_until, number = self._clock() + self._lease_s, next(self._numbers)
+            entry = Entry(command, key, created, wanted_until, status, command.run_id, number, pace_s=command.pace_s)
+            if left is not None:
+                entry.grow_from(left)
             self._entries[command.run_id] = entry
             self._trim()
         return entry
@@ -109,6 +137,13 @@ class Book:
         with self._lock:
             entry = self._entries.get(run_id)
             return None if entry is None else entry.snapshot()
+
+    def family(self, run_id: str) -> tuple[RunView, ...]:
+        """The run and all its branches that are still here: the one that all began with first, then as they were made."""
+        with self._lock:
+            entry = self._entries.get(run_id)
+            members = [] if entry is None else [one for one in self._entries.values() if one.family == entry.family]
+            return tuple(one.snapshot() for one in sorted(members, key=lambda one: one.number))
 
     def touch(self, run_id: str) -> None:
         entry = self._entries.get(run_id)
@@ -148,13 +183,24 @@ class Book:
             entry.given_up = True
 
     def unwanted(self) -> list[str]:
-        """Runs that nobody watches any more; each is named once."""
+        """Runs of which nobody watches any branch any more; each is named once."""
         now = self._clock()
         with self._lock:
-            entries = [e for e in self._entries.values() if not e.given_up and not e.watchers and e.wanted_until < now]
+            wanted = {entry.family for entry in self._entries.values() if entry.watchers or entry.wanted_until >= now}
+            entries = [entry for entry in self._entries.values() if not entry.given_up and entry.family not in wanted]
             for entry in entries:
                 entry.given_up = True
         return [entry.command.run_id for entry in entries]
+
+    def crowded_out(self, run_id: str) -> list[str]:
+        """Branches of the same family that have to end so that not too many can go on: the ones made first that nobody watches."""
+        now = self._clock()
+        with self._lock:
+            family = self.find(run_id).family
+            live = [entry for entry in self._entries.values() if entry.family == family and entry.status is not RunStatus.ENDED]
+            idle = [entry for entry in live if not entry.watchers and entry.wanted_until < now]
+        idle.sort(key=lambda entry: entry.number)
+        return [entry.command.run_id for entry in idle[: max(len(live) - LIVE_BRANCHES, 0)]]
 
     # watching
 

@@ -17,25 +17,24 @@ import msgspec
 import numpy as np
 
 from engine import codec
+from engine.branching import branch_settings, stem_of
 from engine.errors import (
     EngineLost,
     EngineUnavailable,
     ErrorInfo,
     InvalidSetting,
-    ModelNotFound,
     NotYours,
+    OutOfRange,
     RunFreed,
     RunUnknown,
     Unwatched,
 )
-from engine.model import registry
-from engine.serve.asks import AcceptTerms, AskTerms, Look, Question
-from engine.serve.book import Book
+from engine.serve.asks import Look, Question
+from engine.serve.book import Book, Entry
 from engine.serve.keeper import EngineStatus, Garbled, Keeper
 from engine.serve.protocol import (
     Answered,
     Hello,
-    LoadModel,
     Message,
     ModelFailed,
     ModelFreed,
@@ -49,14 +48,14 @@ from engine.serve.protocol import (
     read_event,
 )
 from engine.serve.questions import Questions
-from engine.serve.stock import ModelStatus, Stock
+from engine.serve.stock import ModelStatus
+from engine.serve.supply import ModelSupply
 from engine.serve.window import RunWindow
 from engine.settings import Settings
 from engine.trace import RunSettings, RunStatus, RunView, StopReason
 
 __all__ = ["EngineClient", "EngineStatus", "ModelStatus", "Ticket"]
 
-TERMS_TIMEOUT_S = 60.0  # they may have to be fetched
 PACE_LIMIT_S = 3600.0
 
 log = logging.getLogger(__name__)
@@ -70,13 +69,12 @@ class Ticket:
     key: str
 
 
-class EngineClient(RunWindow):
+class EngineClient(ModelSupply, RunWindow):
     """One engine process and its runs. `start` before use; `close` leaves no process behind (also at the interpreter's exit)."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._book = Book(settings.kept_runs, settings.lease_s)
-        self._stock = Stock()
         self._questions = Questions()
         self._keeper = Keeper(settings, self._receive, self._lose)
         self._closed = threading.Event()
@@ -96,29 +94,6 @@ class EngineClient(RunWindow):
 
     def status(self) -> EngineStatus:
         return self._keeper.status()
-
-    # models
-
-    def load_model(self, model: str, device: str = "auto") -> None:
-        """Asynchronous: see model_status. Raises LoneSurrogate; ModelNotFound for a model that visitors may not name."""
-        for text in (model, device):
-            codec.check_text(text)
-        self._check_model(model)
-        self._stock.expect(model, device)
-        self._post(LoadModel(model, device))
-
-    def model_status(self, model: str, device: str = "auto") -> ModelStatus:
-        return self._stock.get(model, device)
-
-    def terms(self, model: str) -> str:
-        """The terms of a packaged model; "" without any. Raises EngineError."""
-        self._check_model(model)
-        return str(self._ask(AskTerms(secrets.token_hex(8), model), TERMS_TIMEOUT_S))
-
-    def accept_terms(self, model: str) -> None:
-        """Raises EngineError."""
-        self._check_model(model)
-        self._ask(AcceptTerms(secrets.token_hex(8), model), TERMS_TIMEOUT_S)
 
     # runs
 
@@ -144,9 +119,41 @@ class EngineClient(RunWindow):
         run_id, key = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
         command = Submit(run_id, session, model, device, prompt, settings, play, pace_s, submitted_at)
         data = codec.dump(command)  # what cannot be sent fails here, before there is a run
-        entry = self._book.add(command, key)
-        self._keeper.post(data, lambda number: setattr(entry, "link", number))
+        self._send(data, self._book.add(command, key))
         return Ticket(run_id, key)
+
+    def branch(
+        self, run_id: str, key: str | None, index: int, token_id: int, *, session: str, play: bool = True, pace_s: float = 0.0
+    ) -> Ticket:
+        """Leave a run at its generated token `index` and go on with `token_id` in its place, as a run of its own with the same key. The
+        run that is left is paused and stays as it is. `play` False: only that token is written, then the branch is paused.
+
+        Raises RunUnknown, NotYours, OutOfRange, InvalidSetting, TooManyRuns, LoneSurrogate; nothing has happened then.
+        """
+        asked_at = time.perf_counter()
+        left, view = self._mine(run_id, key), self._book.view(run_id)
+        if view is None:
+            raise RunUnknown(run=run_id)
+        codec.check_text(session)
+        _check_pace(pace_s)
+        _check_place("index", index, len(view.generated))
+        _check_place("token_id", token_id, 0 if view.model is None else view.model.shape.vocab_size)
+        stem, settings = stem_of(view, index, token_id, run_id), branch_settings(view.settings)
+        new_id = secrets.token_urlsafe(16)
+        command = Submit(new_id, session, view.model_id, view.device, view.prompt, settings, play, pace_s, asked_at, stem)
+        data = codec.dump(command)
+        entry = self._book.add(command, left.key, left)
+        self._book.touch(run_id)
+        if left.status is not RunStatus.ENDED:  # also where it seems to be paused: a click on play may still be on its way
+            self._post(Steer(run_id, "pause"))
+        self._send(data, entry)
+        for other in self._book.crowded_out(new_id):
+            self._post(Steer(other, "stop", error=Unwatched().info))
+        return Ticket(new_id, left.key)
+
+    def family(self, run_id: str) -> tuple[RunView, ...]:
+        """The run and all its branches: the one that all began with first, then as they were made. What has left the book is absent."""
+        return self._book.family(run_id)
 
     def view(self, run_id: str) -> RunView | None:
         """What the run has shown so far; None when it is unknown or has left the book."""
@@ -161,9 +168,7 @@ class EngineClient(RunWindow):
 
     def steer(self, run_id: str, key: str | None, action: SteerAction, pace_s: float | None = None) -> None:
         """Raises RunUnknown, NotYours, InvalidSetting. A run that has ended can only be cancelled (its live memory is freed)."""
-        entry = self._book.find(run_id)
-        if not self.can_steer(run_id, key):
-            raise NotYours(run=run_id)
+        entry = self._mine(run_id, key)
         if pace_s is not None:
             _check_pace(pace_s)
             self._book.set_pace(run_id, pace_s)
@@ -189,10 +194,15 @@ class EngineClient(RunWindow):
         finally:
             self._book.unwatch(watcher)
 
-    def _check_model(self, model: str) -> None:
-        """Where visitors may not name any model: only the registry's keys, and what this installation itself is set to."""
-        if not self._settings.any_model and model not in {self._settings.model, *(spec.key for spec in registry.MODELS)}:
-            raise ModelNotFound(model=model[: registry.QUOTED])
+    def _mine(self, run_id: str, key: str | None) -> Entry:
+        """Raises RunUnknown, NotYours."""
+        entry = self._book.find(run_id)
+        if not self.can_steer(run_id, key):
+            raise NotYours(run=run_id)
+        return entry
+
+    def _send(self, data: bytes, entry: Entry) -> None:
+        self._keeper.post(data, lambda number: setattr(entry, "link", number))
 
     def _post(self, message: Message) -> None:
         self._keeper.post(codec.dump(message))
@@ -256,3 +266,10 @@ class EngineClient(RunWindow):
 def _check_pace(pace_s: float) -> None:
     if not 0.0 <= pace_s <= PACE_LIMIT_S:
         raise InvalidSetting(field="pace_s", value=str(pace_s), allowed=f"0 … {PACE_LIMIT_S}")
+
+
+def _check_place(field: str, value: int, count: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidSetting(field=field, value=str(value), allowed=f"0 … {count - 1}")
+    if not 0 <= value < count:
+        raise OutOfRange(field=field, value=value, count=count)

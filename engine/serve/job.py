@@ -1,7 +1,7 @@
 """One run as the scheduler sees it: a generator of messages with a state, a pace and a pause clock.
 
 Knows turns and pauses; does not know models, tensors or what a message says. A turn is one `next()`: encoding the text, prefill,
-then one decode step each.
+then one decode step each. A turn gives one message, or a few that belong together.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from engine.trace import RunStatus, StopReason
 
 class Work(Protocol):
     """What a job does. `look` answers questions about its live memory (an array, or what engine.codec can write; raises EngineError);
-    `held_bytes`, which any thread may ask, is its size.
+    `held_bytes`, which any thread may ask, is its size. `aside` tells, between two turns, what of the newest one is only worth its
+    time to a reader who follows step by step.
     """
 
     @property
     def stop_reason(self) -> StopReason | None: ...
     @property
     def error(self) -> ErrorInfo | None: ...
-    def turns(self) -> Iterator[Message]: ...
+    def turns(self) -> Iterator[tuple[Message, ...]]: ...
+    def aside(self) -> Message | None: ...
     def note_pause(self, seconds: float) -> None: ...
     def stop(self, reason: StopReason) -> None: ...
     def free(self) -> None: ...
@@ -47,7 +49,8 @@ class Request:
 class Job:
     """A run in the engine process. `group` names what it needs (its model); `ready` is False until that is there.
 
-    Stamps are seconds of the scheduler's clock. `allowance`: single turns that were asked for while paused.
+    Stamps are seconds of the scheduler's clock. `allowance`: single turns that were asked for while paused; a paused job may come
+    with some.
     """
 
     run_id: str
@@ -62,7 +65,7 @@ class Job:
     busy: bool = False
     freed: bool = False
     deferred: list[Request] = field(default_factory=list)  # what was asked while it was busy
-    _turns: Iterator[Message] | None = None
+    _turns: Iterator[tuple[Message, ...]] | None = None
     _began_at: float | None = None
     _idle_since: float = 0.0
     _held_before_s: float = 0.0
@@ -71,7 +74,7 @@ class Job:
 
     def __post_init__(self) -> None:
         self._idle_since = self.submitted_at
-        if self.status is RunStatus.PAUSED:
+        if self.status is RunStatus.PAUSED and self.allowance == 0:
             self._paused_since = self.submitted_at
 
     @property
@@ -87,6 +90,9 @@ class Job:
         """Whether it would take a turn if the pace allowed it."""
         return self.ready and not self.ended and not self.busy and (self.allowance > 0 or self.status is not RunStatus.PAUSED)
 
+    def is_due(self, now: float) -> bool:
+        return self.wants_turn and self.due_at() <= now
+
     def due_at(self) -> float:
         """From when on the next turn may start. A single step that was asked for does not wait for the pace."""
         if self._began_at is None or self.allowance > 0:
@@ -95,8 +101,8 @@ class Job:
 
     def pause(self, at: float) -> None:
         self.allowance = 0
-        if self.status is not RunStatus.PAUSED:
-            self.status = RunStatus.PAUSED
+        self.status = RunStatus.PAUSED
+        if self._paused_since is None:  # it was going on, or a single step that had been asked for is not wanted any more
             self._paused_since = max(at, self._idle_since)
 
     def play(self, at: float) -> None:
@@ -124,13 +130,17 @@ class Job:
         self._began_at = now
         self.busy = True
 
-    def advance(self) -> Message | None:
-        """The turn itself; None when the work is at its end. Raises what the work raises."""
+    def note_aside(self, began_at: float, ended_at: float) -> None:
+        """What was looked up for the reader between two turns is the reader's own time: neither work nor waiting."""
+        self._pauses.append((began_at, ended_at))
+
+    def advance(self) -> tuple[Message, ...]:
+        """The turn itself; nothing when the work is at its end. Raises what the work raises."""
         if self._held_before_s > 0:
             self.work.note_pause(self._held_before_s)
         if self._turns is None:
             self._turns = self.work.turns()
-        return next(self._turns, None)
+        return next(self._turns, ())
 
     def finish(self, now: float) -> None:
         """The turn is over; with no single step left, a paused job's pause goes on."""

@@ -182,7 +182,7 @@ Event = (
 
 
 # app → browser, on the channel of one run (JSON text frames). The browser also receives the engine's own
-# Tokenized, Prefilled, Stepped and StatusChanged messages, unchanged and once each.
+# Tokenized, Branched, Prefilled, Stepped, Glanced and StatusChanged messages, unchanged and once each.
 
 
 class Snapshot(Message, frozen=True, tag="snapshot"):

@@ -11,25 +11,20 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
-from typing import Protocol
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 
 from engine.errors import EngineError, ErrorInfo, OutOfMemory, RunFreed, RunUnknown
+from engine.serve.errand import Errand, guarded
 from engine.serve.holding import HELD_BYTES, Holding
 from engine.serve.job import Job, Request
 from engine.serve.protocol import Message, StatusChanged, SteerAction
+from engine.serve.rings import Rings
 from engine.trace import RunStatus, StopReason
 
 log = logging.getLogger(__name__)
 
 QUESTIONS_WAITING = 256
-
-
-class Errand(Protocol):
-    """Something long that the worker does between turns. It reports its own failures."""
-
-    def can_run(self) -> bool: ...
-    def run(self) -> None: ...
 
 
 class Scheduler:
@@ -49,7 +44,7 @@ class Scheduler:
         self._emit, self._clock, self._holding = emit, clock, Holding(held_runs, held_bytes)
         self._changed = threading.Condition()  # re-entrant: guards all below
         self._jobs: dict[str, Job] = {}  # ended ones in the order in which they ended
-        self._rings: dict[str, deque[Job]] = {}  # session → its live jobs; both in the order of their next turns
+        self._rings = Rings()
         self._errands: deque[Errand] = deque()
         self._questions: deque[tuple[str, Callable[[], None]]] = deque()
         self._closed = False
@@ -59,7 +54,7 @@ class Scheduler:
     def add(self, job: Job) -> None:
         with self._changed:
             self._jobs[job.run_id] = job
-            self._rings.setdefault(job.session, deque()).append(job)
+            self._rings.add(job)
             self._tell(job)
             self._changed.notify_all()
 
@@ -108,20 +103,20 @@ class Scheduler:
     def release(self, group: Hashable) -> None:
         """What the jobs of `group` were waiting for is there."""
         with self._changed:
-            for job in self._live(group):
+            for job in self._rings.of(group):
                 job.ready = True
             self._changed.notify_all()
 
     def fail(self, group: Hashable, error: ErrorInfo) -> None:
         """What the waiting jobs of `group` need will not come."""
         with self._changed:
-            for job in [job for job in self._live(group) if not job.ready]:
+            for job in [job for job in self._rings.of(group) if not job.ready]:
                 self._end(job, StopReason.ERROR, error)
 
     def in_use(self, group: Hashable) -> bool:
         """Whether a job that has not ended holds what `group` names."""
         with self._changed:
-            return any(job.ready for job in self._live(group))
+            return any(job.ready for job in self._rings.of(group))
 
     def free_ended(self, group: Hashable) -> None:
         with self._changed:
@@ -164,35 +159,39 @@ class Scheduler:
         with self._changed:
             if self._closed or self._questions or any(errand.can_run() for errand in self._errands):
                 return
-            due = [job.due_at() for ring in self._rings.values() for job in ring if job.wants_turn]
-            wait_s = min(due) - self._clock() if due else None
+            due_at = self._rings.next_due_at()
+            wait_s = None if due_at is None else due_at - self._clock()
             if wait_s is None or wait_s > 0:
                 self._changed.wait(wait_s)
 
-    def _answer(self, run_id: str, question: Callable[[], None]) -> None:
+    @contextmanager
+    def kept(self, run_id: str) -> Iterator[Job | None]:
+        """On the worker: the job, which is not freed while inside, whatever is asked about it meanwhile. None: unknown, or freed."""
         with self._changed:
             job = self._jobs.get(run_id)
+            if job is not None and job.freed:
+                job = None
             if job is not None:
                 job.busy = True
-        guarded(question)
-        with self._changed:
-            if job is not None:
-                job.busy = False
-                self._settle(job)
+        try:
+            yield job
+        finally:
+            with self._changed:
+                if job is not None:
+                    job.busy = False
+                    self._settle(job)
+
+    def _answer(self, run_id: str, question: Callable[[], None]) -> None:
+        with self.kept(run_id):
+            guarded(question)
 
     def _next_job(self) -> Job | None:
-        """The next due job of the next session in turn; both go to the end of their rings."""
         with self._changed:
             now = self._clock()
-            for session, ring in self._rings.items():
-                job = next((job for job in ring if job.wants_turn and job.due_at() <= now), None)
-                if job is not None:
-                    ring.remove(job)
-                    ring.append(job)
-                    self._rings[session] = self._rings.pop(session)
-                    self._start(job, now)
-                    return job
-            return None
+            job = self._rings.take(now)
+            if job is not None:
+                self._start(job, now)
+            return job
 
     def _start(self, job: Job, now: float) -> None:
         first = not job.started
@@ -204,10 +203,17 @@ class Scheduler:
             self._holding.trim(self._jobs)
 
     def _play(self, job: Job) -> None:
-        message, error, reason = None, None, None
+        single = job.allowance > 0
+        if self._advance(job) and (single or job.pace_s > 0):
+            self._look_aside(job)
+
+    def _advance(self, job: Job) -> bool:
+        """One turn. False: the job has ended."""
+        messages: tuple[Message, ...] = ()
+        error, reason = None, None
         try:
-            message = job.advance()
-            if message is not None:
+            messages = job.advance()
+            for message in messages:
                 self._emit(message)
         except EngineError as failure:
             error = job.work.error or failure.info
@@ -217,14 +223,30 @@ class Scheduler:
             error = job.work.error or ErrorInfo("internal", {"detail": f"{type(failure).__name__}: {failure}"})
         with self._changed:
             job.finish(self._clock())
-            if message is None or error is not None or job.work.stop_reason is not None:
+            if not messages or error is not None or job.work.stop_reason is not None:
                 self._end(job, job.work.stop_reason or reason or StopReason.ERROR, error or job.work.error)
             self._settle(job)
+            return not job.ended
+
+    def _look_aside(self, job: Job) -> None:
+        """What a reader who follows step by step likes to see besides, where nobody else waits for the worker. It belongs to no step."""
+        with self._changed:
+            began_at = self._clock()
+            if self._questions or self._rings.others_wait(job.session, began_at):
+                return
+        with self.kept(job.run_id) as found:
+            if found is None or found.ended:
+                return
+            guarded(lambda: self._tell_aside(job))
+            with self._changed:
+                job.note_aside(began_at, self._clock())
+
+    def _tell_aside(self, job: Job) -> None:
+        message = job.work.aside()
+        if message is not None:
+            self._emit(message)
 
     # under the lock
-
-    def _live(self, group: Hashable) -> list[Job]:
-        return [job for ring in self._rings.values() for job in ring if job.group == group]
 
     def _settle(self, job: Job) -> None:
         """Do what was asked about a job that is not (any more) in the middle of a turn."""
@@ -254,10 +276,7 @@ class Scheduler:
 
     def _end(self, job: Job, reason: StopReason, error: ErrorInfo | None) -> None:
         job.end()
-        ring = self._rings[job.session]
-        ring.remove(job)
-        if not ring:
-            del self._rings[job.session]
+        self._rings.remove(job)
         self._jobs[job.run_id] = self._jobs.pop(job.run_id)
         if not job.started:
             job.free()  # it has no live memory to keep for questions, and only what is freed can be forgotten
@@ -267,11 +286,3 @@ class Scheduler:
 
     def _tell(self, job: Job, reason: StopReason | None = None, error: ErrorInfo | None = None) -> None:
         self._emit(StatusChanged(job.run_id, job.status, reason, error))
-
-
-def guarded(task: Callable[[], None]) -> None:
-    """Do a task that reports its own failures; one that does not is logged, and those after it still get their turn."""
-    try:
-        task()
-    except Exception:
-        log.exception("a task that reports its own failures did not")

@@ -15,8 +15,10 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -41,9 +43,12 @@ from engine.serve.protocol import (
 )
 from engine.serve.scheduler import Scheduler
 from engine.serve.wire import Wire, dial
-from engine.serve.work import RunWork
+from engine.serve.work import Neighbour, RunWork
 from engine.settings import Settings
 from engine.trace import RunStatus, StopReason
+
+if TYPE_CHECKING:
+    from engine.run import Run
 
 log = logging.getLogger(__name__)
 
@@ -212,14 +217,26 @@ class Server:
     def _submit(self, command: Submit, arrived_at: float) -> None:
         at = arrived_at if command.submitted_at is None else min(command.submitted_at, arrived_at)
         wanted = Wanted(command.model, command.device)
-        work = RunWork(command, lambda: self._pool.take(wanted), at)
+        work = RunWork(command, lambda: self._pool.take(wanted), at, self._left_by(command))
         status = RunStatus.QUEUED if command.play else RunStatus.PAUSED
-        job = Job(command.run_id, command.session, work, at, group=wanted, ready=False, pace_s=command.pace_s, status=status)
+        chosen = int(command.stem is not None and not command.play)  # the token that the reader chose is written at once
+        job = Job(command.run_id, command.session, work, at, wanted, False, command.pace_s, status, chosen)
         self._scheduler.add(job)
         try:
             self._pool.want(wanted)
         except EngineError as failure:
             self._scheduler.fail(wanted, failure.info)
+
+    def _left_by(self, command: Submit) -> Neighbour:
+        """The live run that a branch leaves, for the worker: its memory stays while it is held."""
+        run_id = "" if command.stem is None else command.stem.run_id
+
+        @contextmanager
+        def left() -> Iterator[Run | None]:
+            with self._scheduler.kept(run_id) as job:
+                yield job.work.live if job is not None and isinstance(job.work, RunWork) else None
+
+        return left
 
 
 def leave(code: int) -> NoReturn:

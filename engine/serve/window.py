@@ -64,7 +64,10 @@ class RunWindow:
         return codec.load(str(self._look(asked, timeout_s)), Stages)
 
     def decoded(self, model: str, device: str, ids: tuple[int, ...], skip_special: bool, timeout_s: float = PATIENCE_S) -> str:
-        """What the tokenizer of a model that is in memory makes of `ids`. It waits for no run. Raises ModelNotLoaded, EngineUnavailable."""
+        """What the tokenizer of a model that is in memory makes of `ids`. It waits for no run.
+
+        Raises OutOfRange, ModelNotLoaded, EngineUnavailable.
+        """
         return str(self._ask(AskDecoded(secrets.token_hex(8), model, device, ids, skip_special, timeout_s), timeout_s))
 
     def cut(self, model: str, device: str, text: str, timeout_s: float = PATIENCE_S) -> TextCut:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine import codec
 from engine.errors import EngineLost, EngineUnavailable, ErrorInfo, OutOfRange, RemoteError, TooManyRuns
 from engine.serve.book import Book
 from engine.serve.protocol import (
     Answered,
     LoadModel,
-    Message,
     ModelFailed,
     ModelFreed,
     ModelProgress,
@@ -19,13 +17,13 @@ from engine.serve.protocol import (
     Prefilled,
     StatusChanged,
     Stepped,
-    Submit,
     Tokenized,
 )
 from engine.serve.questions import Questions
 from engine.serve.stock import NAMES_KEPT, ModelStatus, Stock
-from engine.trace import RunSettings, RunStatus, StopReason
+from engine.trace import RunStatus, StopReason
 from tests.hall import Clock
+from tests.ledger import command, end, tell
 from tests.samples import INFO, PREFILL, step, token
 
 
@@ -37,19 +35,6 @@ def clock() -> Clock:
 @pytest.fixture
 def book(clock: Clock) -> Book:
     return Book(kept_runs=4, lease_s=6.0, clock=clock)
-
-
-def command(run_id: str, play: bool = True) -> Submit:
-    return Submit(run_id, "s", "m", "cpu", "why?", RunSettings(max_new_tokens=9), play)
-
-
-def tell(book: Book, message: Message) -> None:
-    """As the keeper does: with the engine's own JSON."""
-    book.apply(message, codec.dump(message).decode())
-
-
-def end(book: Book, run_id: str) -> None:
-    tell(book, StatusChanged(run_id, RunStatus.ENDED, StopReason.LENGTH))
 
 
 def test_a_view_is_frozen_and_grows_with_the_run(book: Book) -> None:

@@ -97,24 +97,29 @@ def test_a_sliding_layer_says_what_it_has_forgotten(tiny: Tiny) -> None:
 @pytest.mark.parametrize("tokens", [20, 63, 100])
 @pytest.mark.parametrize("layer", [0, 1, 2])
 @pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("new", [1, 80])
 def test_a_failed_pass_leaves_the_cache_as_it_was(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, kind: str, tokens: int, layer: int, when: str
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, kind: str, tokens: int, layer: int, when: str, new: int
 ) -> None:
     model = tiny(kind)
     ids = ids_of(Run(model, prompt_of(model, tokens), RunSettings(use_chat_template=False)).tokens)
     cache = LiveCache(model.model)
     with torch.inference_mode():
         cache.forward(torch.tensor([ids]))
-        cells = [cache.cell(n, tokens - 1) for n in range(3)]
+        ends = [(tokens - cache._layers[n].keys.shape[2], tokens - 1) for n in range(3)]  # what each layer holds
+        cells = [[cache.cell(n, position) for position in ends[n]] for n in range(3)]
         _fail_in(monkeypatch, cache, layer, when)
         with pytest.raises(MemoryError):
-            cache.forward(torch.tensor([[5]]))
+            cache.forward(torch.tensor([[5] * new]))
     assert cache.tokens() == tokens
     for n in range(3):
         assert cache._layers[n].get_seq_length() == tokens
-        assert np.array_equal(cache.cell(n, tokens - 1), cells[n])
-    if kind == "llama" or tokens < 63:  # beyond, the oldest entry had to leave the window
-        assert cache.bytes() == kv_bytes(model.shape, tokens=tokens, dtype_bytes=4, between_steps=True)
+        assert np.array_equal([cache.cell(n, position) for position in ends[n]], cells[n])
+    assert cache.bytes() == kv_bytes(model.shape, tokens=tokens, dtype_bytes=4, between_steps=True)
+    monkeypatch.undo()
+    with torch.inference_mode():
+        again = cache.forward(torch.tensor([[5] * new]))
+    assert (again - uncached_logits(model, [*ids, *[5] * new])[-1]).abs().max() <= 1e-4
 
 
 def _fail_in(monkeypatch: pytest.MonkeyPatch, cache: LiveCache, layer: int, when: str) -> None:
@@ -135,6 +140,44 @@ def test_a_failed_prompt_leaves_nothing(tiny: Tiny, monkeypatch: pytest.MonkeyPa
     with torch.inference_mode(), pytest.raises(MemoryError):
         cache.forward(torch.tensor([[5, 6, 7]]))
     assert (cache.tokens(), cache.bytes()) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tokens", [1, 30, 69, 70])
+def test_a_fork_goes_on_as_if_it_had_read_no_more(tiny: Tiny, kind: str, tokens: int) -> None:
+    """70 tokens read one by one: a window of 64 has forgotten what any fork but the last one would need."""
+    model = tiny(kind)
+    ids = ids_of(Run(model, prompt_of(model, 70), RunSettings(use_chat_template=False)).tokens)
+    cache = LiveCache(model.model)
+    with torch.inference_mode():
+        cache.forward(torch.tensor([ids[:40]]))
+        for one in ids[40:]:
+            cache.forward(torch.tensor([[one]]))
+        fork = cache.fork(tokens)
+        assert (fork is None) == (kind == "gemma3" and tokens < 70)
+        if fork is None:
+            return
+        assert fork.tokens() == tokens
+        assert fork.bytes() == kv_bytes(model.shape, tokens=tokens, dtype_bytes=4, between_steps=True)
+        logits = fork.forward(torch.tensor([[5, 6]]))
+        assert (logits - uncached_logits(model, [*ids[:tokens], 5, 6])[-1]).abs().max() <= 1e-4
+        logits = cache.forward(torch.tensor([[7]]))
+        assert (logits - uncached_logits(model, [*ids, 7])[-1]).abs().max() <= 1e-4
+    assert (fork.tokens(), cache.tokens()) == (tokens + 2, 71)
+
+
+@pytest.mark.parametrize("read", [62, 63])
+def test_a_window_that_is_not_full_forgets_nothing(tiny: Tiny, read: int) -> None:
+    model = tiny("gemma3")
+    ids = ids_of(Run(model, prompt_of(model, read), RunSettings(use_chat_template=False)).tokens)
+    cache = LiveCache(model.model)
+    with torch.inference_mode():
+        cache.forward(torch.tensor([ids]))
+        fork = cache.fork(10)
+        assert fork is not None
+        logits = fork.forward(torch.tensor([[5]]))
+    assert (logits - uncached_logits(model, [*ids[:10], 5])[-1]).abs().max() <= 1e-4
+    assert np.array_equal(fork.cell(0, 9), cache.cell(0, 9))
 
 
 def test_a_cache_of_another_kind_is_refused(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:

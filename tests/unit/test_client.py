@@ -24,7 +24,7 @@ from engine.errors import (
     RunUnknown,
 )
 from engine.model import registry
-from engine.serve.asks import AskAttention, AskCell, AskCut, AskLens, AskLinks
+from engine.serve.asks import AskAttention, AskCell, AskCut, AskDecoded, AskLens, AskLinks, AskStages
 from engine.serve.client import EngineClient
 from engine.serve.keeper import Garbled
 from engine.serve.protocol import Answered, Message, StatusChanged, Steer, Stepped, Submit
@@ -150,14 +150,16 @@ def test_every_question_says_how_long_it_is_waited_for(client: EngineClient, pos
         lambda: client.links(run_id, 1, 0, timeout_s=0.01),
         lambda: client.lens(run_id, timeout_s=0.01),
         lambda: client.cell(run_id, 0, 0, timeout_s=0.01),
+        lambda: client.stages(run_id, 0, 0.5, timeout_s=0.01),
         lambda: client.cut("m", "cpu", "the cat", timeout_s=0.01),
+        lambda: client.decoded("m", "cpu", (1, 2), True, timeout_s=0.01),
     ]
     for ask in asked:
         with pytest.raises(EngineUnavailable):
             ask()
-    questions = posted[-5:]
-    assert [type(one) for one in questions] == [AskAttention, AskLinks, AskLens, AskCell, AskCut]
-    assert [getattr(one, "patience_s", None) for one in questions] == [0.01] * 5
+    questions = posted[-len(asked) :]
+    assert [type(one) for one in questions] == [AskAttention, AskLinks, AskLens, AskCell, AskStages, AskCut, AskDecoded]
+    assert [getattr(one, "patience_s", None) for one in questions] == [0.01] * len(asked)
 
 
 def test_a_run_is_stamped_when_it_is_asked_for(client: EngineClient, posted: list[Message]) -> None:

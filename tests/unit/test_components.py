@@ -16,15 +16,21 @@ NAMES = (
     "progress",
     "token_strip",
     "notes",
+    "cell",
     "candidates",
     "answer",
     "meters",
     "bytes_view",
     "clock",
     "reading",
+    "step",
+    "stages",
     "merges",
     "wrapping",
     "attention_map",
+    "timeline",
+    "branches",
+    "pulse",
 )
 TEXTS = tomllib.loads((ASSETS.parent / "text" / "components.toml").read_text(encoding="utf-8"))
 ENDS = "answer_end_"
@@ -89,7 +95,7 @@ def test_text_can_only_reach_the_page_as_text(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_handlers_are_assigned_not_added(name: str) -> None:
     assert "addEventListener" not in read(name, "js")
-    assert shared_source().count("addEventListener") == 2  # visibility and the way to another page, each once per page
+    assert shared_source().count("addEventListener") == 3  # visibility, the way to another page, the bar's orders: each once per page
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -169,6 +175,10 @@ def mount_all() -> None:
         getattr(import_module(f"ui.components.{name}"), name)(run_id=None, path="", key=name, labels=labels)
     tokens = [token(3), token(4)]
     import_module("ui.components.attention_map").attention_map(key="map", labels=labels, name="…", tokens=tokens, weights=np.eye(2))
+    import_module("ui.components.cell").cell(key="cell", labels=labels, name="…", numbers=np.ones((2, 3, 4), np.float32))
+    import_module("ui.components.branches").tree(run_id=None, path="", key="branches", labels=labels, branches=[])
+    speeds = [("real", "…", 0.0)]
+    import_module("ui.components.timeline").timeline(run_id=None, path="", key="timeline", labels=labels, speeds=speeds, speed="real")
     known = {"status": None, "tokens": False, "prefill": False, "generated": None}
     result = import_module("ui.components.progress").progress(run_id=None, path="", key="progress", labels=labels, known=known)
     assert result.moved is None

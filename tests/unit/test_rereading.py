@@ -116,7 +116,7 @@ def test_no_more_is_read_again_than_is_shown(tiny: Tiny, passes: list[int]) -> N
 def test_a_kept_layer_counts_as_held(tiny: Tiny) -> None:
     run = started(tiny("qwen3"), 0)
     before = run.held_bytes()
-    assert before == run.kv_bytes()
+    assert before == run.kv_bytes() + run._live_stepper().heads_bytes()
     run.attention(1)
     queries = 4 * run.prefill().prompt_tokens * HEADS * run.model.shape.head_dim
     assert run.held_bytes() == before + queries
@@ -127,7 +127,7 @@ def test_a_kept_layer_counts_as_held(tiny: Tiny) -> None:
 @pytest.mark.parametrize("keeps", ["all", "some", "none"])
 def test_what_is_held_is_what_is_measured(model: LoadedModel, keeps: str) -> None:
     run = finished(model, keeps)
-    assert run.held_bytes() == run.kv_bytes() + run.record().steps[-1].recorded_bytes
+    assert run.held_bytes() == run.kv_bytes() + run.record().steps[-1].recorded_bytes + run._live_stepper().heads_bytes()
 
 
 def test_what_was_kept_is_never_read_again(tiny: Tiny, passes: list[int]) -> None:

@@ -56,7 +56,11 @@ def _cuda_full() -> None:
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
 
-REFUSALS = [_torch_full, _python_full, _cuda_full]
+def _mps_full() -> None:
+    raise RuntimeError("Invalid buffer size: 1073741824.00 GiB")
+
+
+REFUSALS = [_torch_full, _python_full, _cuda_full, _mps_full]
 
 
 def _fail_after(monkeypatch: pytest.MonkeyPatch, updates: int, refuse: Callable[[], object]) -> None:

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from engine import codec
-from engine.errors import EngineUnavailable, ErrorInfo, ModelNotLoaded, RunUnknown
+from engine.errors import EngineUnavailable, ErrorInfo, ModelNotLoaded, OutOfRange, RunUnknown
 from engine.findings import TextCut
 from engine.generate.tokens import Vocabulary
 from engine.serve import server as server_module
 from engine.serve.answers import CUTS_WAITING, Answers
-from engine.serve.asks import AskAttention, AskCut, AskTerms, Look, Question
+from engine.serve.asks import AskAttention, AskCut, AskDecoded, AskTerms, Look, Question
 from engine.serve.models import Wanted
 from engine.serve.protocol import Answered, LoadModel, Message, ModelFailed, StatusChanged, Steer, Submit, read_event
 from engine.serve.scheduler import Scheduler
@@ -182,10 +182,31 @@ def test_a_cut_waits_for_no_run(wire: FakeWire) -> None:
     assert [word.raw for word in codec.load(answer.text or "", TextCut).words] == [b"the", b" cat"]
 
 
+def test_the_text_of_ids_waits_for_no_run_and_is_the_tokenizers_own(wire: FakeWire) -> None:
+    tokenizer = make_tokenizer()
+    shape = SimpleNamespace(vocab_size=len(tokenizer))
+    shelf = SimpleNamespace(find={Wanted("m", "cpu"): SimpleNamespace(tokenizer=tokenizer, shape=shape)}.__getitem__)
+    answers = Answers(Scheduler(lambda message: None), Outbox(wire).put, SimpleNamespace(), shelf)
+    text = "the cat 你好🤗"
+    ids = (1, *tokenizer(text, add_special_tokens=False)["input_ids"], 2)
+    for number, skip in enumerate((True, False)):
+        answers.take(AskDecoded(str(number), "m", "cpu", ids, skip))
+    for number, stranger in enumerate((-1, len(tokenizer), 2**62), start=2):
+        answers.take(AskDecoded(str(number), "m", "cpu", (*ids, stranger), True))
+    until(lambda: len(wire.sent) == 5, 30.0)
+    told = wire.events()
+    assert told[:2] == [Answered("0", text=text), Answered("1", text=f"<|im_start|>{text}<|im_end|>")]
+    assert told[2:] == [
+        Answered(str(number), OutOfRange(field="id", value=stranger, count=len(tokenizer)).info)
+        for number, stranger in enumerate((-1, len(tokenizer), 2**62), start=2)
+    ]
+
+
 def test_a_cut_by_a_model_that_is_not_held_says_so(server: Server, wire: FakeWire) -> None:
     server._handle(codec.dump(AskCut("q", "m", "cpu", "the cat")), 1.0)
-    until(lambda: wire.sent, 5.0)
-    assert wire.events() == [Answered("q", ModelNotLoaded(model="m").info)]
+    server._handle(codec.dump(AskDecoded("d", "m", "cpu", (1, 2), True)), 1.0)
+    until(lambda: len(wire.sent) == 2, 5.0)
+    assert wire.events() == [Answered(request, ModelNotLoaded(model="m").info) for request in "qd"]
 
 
 def test_a_flood_of_cuts_is_refused_and_has_one_thread(wire: FakeWire) -> None:

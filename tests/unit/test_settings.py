@@ -23,6 +23,8 @@ def test_what_is_set_counts(tmp_path: Path) -> None:
     settings = Settings.from_env(env)
     assert (settings.home, settings.lease_s, settings.any_model, settings.offline) == (tmp_path, 0.5, False, True)
     assert Settings.from_env({"OPENBOOK_ANY_MODEL": "yes"}).any_model
+    few = Settings.from_env({"OPENBOOK_HELD_RUNS": "3", "OPENBOOK_KEPT_RUNS": " 8 "})
+    assert (few.held_runs, few.kept_runs) == (3, 8)
 
 
 @pytest.mark.parametrize("value", ["six", "0", "-1", "nan", "inf", "1e9", "7 s"])
@@ -30,6 +32,14 @@ def test_a_lease_that_is_none_is_named(value: str) -> None:
     with pytest.raises(InvalidSetting) as caught:
         Settings.from_env({"OPENBOOK_LEASE_S": value})
     assert (caught.value.params["field"], caught.value.params["value"]) == ("OPENBOOK_LEASE_S", value)
+
+
+@pytest.mark.parametrize("field", ["OPENBOOK_HELD_RUNS", "OPENBOOK_KEPT_RUNS"])
+@pytest.mark.parametrize("value", ["0", "-1", "2.5", "many", "٣", "1e3", "9" * 5000])
+def test_a_number_of_runs_that_is_none_is_named(field: str, value: str) -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        Settings.from_env({field: value})
+    assert (caught.value.params["field"], caught.value.params["value"]) == (field, value)
 
 
 def test_a_switch_that_keeps_something_out_is_not_guessed() -> None:

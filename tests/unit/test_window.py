@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import LoneSurrogate, ModelNotLoaded, OutOfRange, RunFreed
+from engine.errors import InvalidSetting, LoneSurrogate, ModelNotLoaded, OutOfRange, RunFreed
 from engine.serve.client import Ticket
 from engine.trace import RunSettings
 from tests.exam import Exam, open_exam, until
@@ -61,6 +61,46 @@ def test_the_last_layers_guess_is_what_the_first_token_was_drawn_from(exam: Exam
     last = [(one.id, one.probability) for one in rows[-1].candidates]
     assert last == [(one.id, pytest.approx(one.probability, abs=1e-5)) for one in view.prefill.candidates[:3]]
     assert (rows[-1].rank, rows[-1].probability) == (0, pytest.approx(view.prefill.candidates[0].probability, abs=1e-5))
+
+
+def test_the_stages_of_a_step_are_those_of_its_own_choice(exam: Exam, run_id: str) -> None:
+    view = exam.client.view(run_id)
+    assert view is not None
+    assert view.prefill is not None
+    for index, token in enumerate(view.generated):
+        trace = view.steps[index - 1] if index else view.prefill
+        stages = exam.client.stages(run_id, index)
+        assert (stages.index, stages.temperature, stages.drawn) == (index, 0.0, trace.drawn)
+        assert (stages.written_id, stages.would_write_id) == (token.id, token.id)
+        likely = {row.id: row.likely for row in stages.rows}
+        assert [likely[one.id] for one in trace.candidates] == pytest.approx([one.probability for one in trace.candidates], abs=1e-5)
+        assert sum(likely.values()) + stages.rest_likely == pytest.approx(1.0, abs=1e-6)
+    other = exam.client.stages(run_id, 2, 1.0, 3, 1.0)
+    assert (other.temperature, other.top_k, other.kept_top_k, other.written_id) == (1.0, 3, 3, view.generated[2].id)
+
+
+def test_stages_that_cannot_be_are_refused(exam: Exam, ticket: Ticket) -> None:
+    for index in (-1, 6, 2**40):
+        with pytest.raises(OutOfRange):
+            exam.client.stages(ticket.run_id, index)
+    with pytest.raises(InvalidSetting):
+        exam.client.stages(ticket.run_id, 0, -1.0)
+    exam.client.steer(ticket.run_id, ticket.key, "cancel")
+    with pytest.raises(RunFreed):
+        exam.client.stages(ticket.run_id, 0)
+
+
+def test_the_text_of_an_answer_is_the_tokenizers_own(exam: Exam, run_id: str) -> None:
+    view = exam.client.view(run_id)
+    assert view is not None
+    ids = tuple(token.id for token in view.generated)
+    assert exam.client.decoded(exam.model, "cpu", ids, False) == make_tokenizer().decode(list(ids))
+    assert exam.client.decoded(exam.model, "cpu", (1, 2), True) == ""
+    assert exam.client.decoded(exam.model, "cpu", (), False) == ""
+    with pytest.raises(OutOfRange):
+        exam.client.decoded(exam.model, "cpu", (-1,), False)
+    with pytest.raises(ModelNotLoaded):
+        exam.client.decoded(exam.model, "cuda:7", ids, False)
 
 
 def test_a_cut_keeps_every_byte(exam: Exam) -> None:

@@ -1,0 +1,60 @@
+"""The models of the engine process as the pages see them: which ones there are, their terms, and which may be asked for.
+
+Knows the stock and the border; does not know runs. What is asked for comes asynchronously.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+
+from engine import codec
+from engine.errors import ModelNotFound
+from engine.model import registry
+from engine.serve.asks import AcceptTerms, AskTerms, Question
+from engine.serve.protocol import LoadModel, Message
+from engine.serve.stock import ModelStatus, Stock
+from engine.settings import Settings
+
+TERMS_TIMEOUT_S = 60.0  # they may have to be fetched
+
+
+class ModelSupply:
+    """The models of a client, which brings `_post` (a command) and `_ask` (a question)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stock = Stock()
+
+    def _post(self, message: Message) -> None:
+        raise NotImplementedError
+
+    def _ask(self, question: Question, timeout_s: float) -> np.ndarray | str:
+        raise NotImplementedError
+
+    def load_model(self, model: str, device: str = "auto") -> None:
+        """Asynchronous: see model_status. Raises LoneSurrogate; ModelNotFound for a model that visitors may not name."""
+        for text in (model, device):
+            codec.check_text(text)
+        self._check_model(model)
+        self._stock.expect(model, device)
+        self._post(LoadModel(model, device))
+
+    def model_status(self, model: str, device: str = "auto") -> ModelStatus:
+        return self._stock.get(model, device)
+
+    def terms(self, model: str) -> str:
+        """The terms of a packaged model; "" without any. Raises EngineError."""
+        self._check_model(model)
+        return str(self._ask(AskTerms(secrets.token_hex(8), model), TERMS_TIMEOUT_S))
+
+    def accept_terms(self, model: str) -> None:
+        """Raises EngineError."""
+        self._check_model(model)
+        self._ask(AcceptTerms(secrets.token_hex(8), model), TERMS_TIMEOUT_S)
+
+    def _check_model(self, model: str) -> None:
+        """Where visitors may not name any model: only the registry's keys, and what this installation itself is set to."""
+        if not self._settings.any_model and model not in {self._settings.model, *(spec.key for spec in registry.MODELS)}:
+            raise ModelNotFound(model=model[: registry.QUOTED])
