@@ -5,7 +5,9 @@ Knows the settings' widget keys and the engine's client; does not know how a run
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from engine.errors import EmptyPrompt, EngineError, InvalidSetting
 from engine.model import registry
@@ -14,17 +16,17 @@ from engine.trace import RunSettings, RunStatus
 from ui import resources, state
 
 
-def start_run(question: str, *, play: bool = True, bare: bool = False) -> None:
+def start_run(question: str, *, play: bool = True, changes: Mapping[str, Any] | None = None) -> None:
     """A new run with the sidebar's settings becomes the current one; a refusal becomes the notice of the next picture.
 
-    `bare`: this run leaves the chat template out, whatever the sidebar says.
+    `changes`: fields of RunSettings that are different in this one run, whatever the sidebar says.
     """
     previous = state.current_view()
     if not question.strip():
         state.notify(EmptyPrompt().info)
         return
     try:
-        settings = replace(run_settings(), use_chat_template=False) if bare else run_settings()
+        settings = replace(run_settings(), **(changes or {}))
         ticket = submit(question, settings, play=play, pace_s=state.pace_s())
     except EngineError as error:
         state.notify(error.info)
@@ -36,7 +38,7 @@ def start_run(question: str, *, play: bool = True, bare: bool = False) -> None:
 
 def start_raw(question: str) -> None:
     """As `start_run`, but without the chat template; the sidebar stays as it is."""
-    start_run(question, bare=True)
+    start_run(question, changes={"use_chat_template": False})
 
 
 def submit(question: str, settings: RunSettings, *, play: bool = True, pace_s: float = 0.0) -> Ticket:

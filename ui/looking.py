@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.findings import LensRow, Stages, TextCut
 from engine.serve.asks import PATIENCE_S
-from engine.trace import RunView, Token
+from engine.trace import RunStatus, RunView, Token
 from ui import resources, state
 from ui import weights as map_rows
 
@@ -70,6 +70,11 @@ def row(view: RunView, layer: int | None, head: int | None, query: int) -> np.nd
 def links(view: RunView, query: int, key: int, name: str = state.LINKS_SEEN) -> np.ndarray:
     """float32 [layers, heads]: how strongly the token at `query` reads the one at `key`. `name`: the place that keeps it."""
     return state.remembered(name, (view.run_id, query, key), lambda: resources.engine().links(view.run_id, query, key, patience_s(view)))
+
+
+def moving(view: RunView) -> bool:
+    """Whether the pen moves, or is about to: then nothing is asked of the engine for a picture that stands still."""
+    return view.status in {RunStatus.QUEUED, RunStatus.RUNNING}
 
 
 def index_shown(view: RunView) -> int | None:

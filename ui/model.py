@@ -12,6 +12,7 @@ from engine.model import registry
 from engine.serve.client import ModelStatus
 from engine.trace import ModelInfo
 from ui import failures, numbers, panels, resources, state
+from ui.components.pulse import pulse
 from ui.state import t
 
 POLL_S = 0.7
@@ -35,7 +36,7 @@ def choice() -> None:
     )
     status = chosen_status()
     if status.state == "loading":
-        st.fragment(_standing, run_every=POLL_S)(status.state)
+        st.fragment(_standing)(status.state)
     else:  # not in a fragment: its buttons change the whole page
         _standing(status.state)
 
@@ -94,10 +95,13 @@ def _absent() -> None:
 
 
 def _loading(status: ModelStatus) -> None:
+    """How far it has come; asked again with every beat."""
     stage = t(f"shell.stage_{status.stage}") if status.stage else t("shell.stage_waiting")
     share = min(status.done / status.total, 1.0) if status.total else 0.0
     amount = f" · {numbers.mebibytes(status.done)} / {numbers.mebibytes(status.total)}" if status.total else ""
-    st.progress(share, text=stage + amount)
+    with st.container(gap=None):
+        st.progress(share, text=stage + amount)
+        pulse(key="model_pulse", every_s=POLL_S)
 
 
 def _failed(status: ModelStatus) -> None:

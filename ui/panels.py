@@ -164,13 +164,15 @@ def go_on(page: str) -> None:
 
 
 def little_room(view: RunView) -> None:
-    """Say, as soon as the tokens are known, that the answer may be cut short by the model's context."""
+    """Say, as soon as the tokens are known, that the answer may be cut short by the context: the model's, or this run's shorter one."""
     if view.model is None or not view.tokens or view.status == RunStatus.ENDED:
         return
-    left, wanted = room_left(view.model, len(view.tokens)), view.settings.max_new_tokens
+    limit, own = view.settings.context_limit, view.model.context_length
+    left, wanted = room_left(view.model, len(view.tokens), limit), view.settings.max_new_tokens
     if wanted > left:
-        places = {"context": view.model.context_length, "tokens": len(view.tokens), "left": left, "wanted": wanted}
-        st.warning(t("shell.little_room", **{name: f"{count:,}" for name, count in places.items()}), icon=":material/straighten:")
+        key, context = ("endings.little_desk", limit) if limit is not None and limit < own else ("shell.little_room", own)
+        places = {"context": context, "tokens": len(view.tokens), "left": left, "wanted": wanted}
+        st.warning(t(key, **{name: f"{count:,}" for name, count in places.items()}), icon=":material/straighten:")
 
 
 def formula_check(info: ModelInfo, tokens: int, measured_bytes: int) -> None:

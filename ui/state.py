@@ -31,7 +31,9 @@ CUT_TEXT, CUT_WORD, PAIR_EN, PAIR_ZH = "cut_text", "cut_word", "pair_en", "pair_
 PRESET_RUN, LINK_ASKED, PAIR_RUNS, PAIR_GUESS = "preset_run", "link_asked", "pair_runs", "pair_guess"
 MAP_PICKS, STRIP_PICKS, MAP_END_BOX, HEAD_NUMBER = "attention_map", "attention_strip", "map_end_box", "head_number"
 LINK_QUERY, LINK_KEY = "link_query_box", "link_key_box"
-CELL_LAYER, CELL_POSITION = "cell_layer", "cell_position"  # the cell of the notes that is opened; None: none
+NOTES_PICKS, CELL_LAYER, CELL_POSITION = "decode_notes", "cell_layer", "cell_position"  # the cell of the notes that is opened; None: none
+CANDIDATE_PICKS, BRANCH_PICKS, TIMELINE_PICKS = "decode_candidates", "decode_branches", "decode_timeline"
+LOOK_ASKED = "look_asked"  # run and generated token whose look may cost another reading
 WHAT_IF, WHAT_TEMPERATURE, WHAT_TOP_K, WHAT_TOP_P = "what_if", "what_temperature", "what_top_k", "what_top_p"
 END_LENGTH, END_ROOM, END_PAPER, END_BELL_S, END_CUT = "end_length", "end_room", "end_paper", "end_bell_s", "end_cut"
 

@@ -14,6 +14,7 @@ from engine.serve.protocol import Snapshot
 from engine.trace import RunStatus, RunView
 from ui import asking, choice, panels, resources, state, theme
 from ui.components.progress import progress
+from ui.components.pulse import pulse
 from ui.state import t
 
 FALLBACK_POLL_S = 1.0
@@ -162,16 +163,24 @@ def _progress(view: RunView | None) -> None:
             st.rerun()  # one bar, not two
     elif view.status in AT_REST:
         _fed(view, _known(view))
-        st.fragment(_hold, run_every=FALLBACK_HOLD_S)(_known(view))
+        st.fragment(_held)(_known(view))
     else:
-        st.fragment(_polled, run_every=FALLBACK_POLL_S)(_known(view))
+        st.fragment(_polled)(_known(view))
 
 
 def _polled(drawn: dict[str, object]) -> None:
     """While the run moves: its snapshot, again and again."""
-    view = _hold(drawn)
-    if view is not None:
-        _fed(view, drawn)
+    with st.container(gap=None):
+        view = _hold(drawn)
+        if view is not None:
+            _fed(view, drawn)
+        pulse(key="progress_pulse", every_s=FALLBACK_POLL_S)
+
+
+def _held(drawn: dict[str, object]) -> None:
+    """At rest: a look now and then."""
+    _hold(drawn)
+    pulse(key="progress_pulse", every_s=FALLBACK_HOLD_S)
 
 
 def _hold(drawn: dict[str, object]) -> RunView | None:

@@ -118,10 +118,10 @@ def ended(error: Any = None, *raw: bytes) -> RunView:
 
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
 def test_a_run_that_nobody_watched_was_not_stopped_by_hand(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
-    app, view = open_app(language), ended(Unwatched().info)
+    app, view = open_app(language), replace(ended(Unwatched().info), prefill=None, steps=())
     monkeypatch.setattr(resources.engine(), "view", lambda run_id: view)
     app.session_state["run_id"] = view.run_id
-    words = words_of(go_to(app, "detokenize"))
+    words = words_of(go_to(app, "prefill"))
     assert i18n.text(language, "errors.unwatched") in words
     assert i18n.text(language, "stops.stopped") not in words
     assert not app.error

@@ -29,7 +29,10 @@ def test_every_failure_and_every_ending_has_words(language: str) -> None:
     assert all(i18n.text(language, f"errors.{code}") for code in codes)
 
 
-@pytest.mark.parametrize("kind", [errors.AttentionUnavailable, errors.LensUnavailable], ids=lambda kind: kind.code)
+REASONED = [errors.AttentionUnavailable, errors.LensUnavailable, errors.StagesUnavailable]
+
+
+@pytest.mark.parametrize("kind", REASONED, ids=lambda kind: kind.code)
 def test_every_reason_that_is_documented_has_words(kind: type[errors.EngineError]) -> None:
     listed = re.search(r"reason \(([a-z_| ]+)\)", kind.__doc__ or "")
     assert listed is not None

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import WebSocketRoute, expect
 
 from tests.browser.desk import Desk
-from tests.browser.driver import Visitor
+from tests.browser.driver import Visitor, settle
 
 TOKENS = 60
 
@@ -83,3 +83,35 @@ def test_the_servers_no_is_final(open_page: Callable[..., Visitor], code: int, w
     expect(desk.page.get_by_text(desk.words(words))).to_be_visible(timeout=15_000)
     desk.page.wait_for_timeout(3000)
     assert len(openings) == 1
+
+
+# Counts what the page says to Streamlit's server.
+COUNT_SAID = """() => {
+  const { send } = WebSocket.prototype;
+  window.said = 0;
+  WebSocket.prototype.send = function (...message) {
+    if (this.url.includes('/_stcore/stream')) window.said += 1;
+    return send.apply(this, message);
+  };
+}"""
+
+
+def test_polling_keeps_quiet_while_another_page_is_on_its_way(open_page: Callable[..., Visitor]) -> None:
+    """A poll that names the old page, sent after the reader's click on a link, would call the old page back."""
+    visitor = open_page("/")
+    visitor.page.route_web_socket("**/runs/**", refuse)
+    page, desk = visitor.page, Desk(visitor.page)
+    page.reload()  # every socket of the page is now one whose words can be counted
+    settle(page)
+    desk.longest(300)
+    desk.choose("shell.speed", "shell.speed_half")
+    desk.press("shell.play")
+    expect(page.get_by_text(desk.words("components.progress_down"))).to_be_visible(timeout=15_000)
+    desk.wait(lambda run: run["steps"] >= 2)  # it came by polling
+    page.evaluate(COUNT_SAID)
+    page.wait_for_function("window.said > 1")  # it goes on polling
+    settle(page)
+    link = page.get_by_role("link", name=desk.words("shell.nav_detokenize"), exact=True)
+    link.evaluate("node => { window.said = 0; window.__openbook.onTheWay = () => true; }")  # as after a click, for as long as we look
+    page.wait_for_timeout(3000)
+    assert page.evaluate("window.said") == 0

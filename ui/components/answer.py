@@ -34,10 +34,13 @@ def answer(
     key: str,
     labels: Mapping[str, str],
     cursor: int | None = None,
-    question: str | None = None,
+    question: str | None = "",
+    show_special: bool = False,
 ) -> None:
     """Mount it. `cursor` k shows the state after generated token k; None follows the run.
 
-    `question`: what stands on the paper until the run's own tokens are known.
+    `question`: what stands on the paper until the run's own tokens are known; None: the answer alone. `show_special`: special tokens
+    stand in the answer by their names.
     """
-    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels, question=(question or "")[:QUESTION_SHOWN]))
+    asked = None if question is None else question[:QUESTION_SHOWN]
+    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels, question=asked, show_special=show_special))

@@ -48,6 +48,8 @@ def token_strip(
     target: int | None = None,
     ids: bool = False,
     pick: bool = False,
+    writing: bool = False,
+    looked: int | None = None,
     on_picked: Callable[[], None] = lambda: None,
 ) -> int | None:
     """Mount it. `cursor` k shows the state after generated token k; None follows the run.
@@ -56,10 +58,13 @@ def token_strip(
     `weights`: how strongly the token at position `reader` reads each token, by position; drawn as underlines. `target`: the position that
     is looked at. `ids`: whether ids stand on the chips until the reader switches them. `pick`: a click, Enter or Space on a chip reports
     its position: returned in the one rerun after it, and there for `on_picked` as `state.get(key).picked`.
+
+    `writing`: the strip follows the pen and shows what the step on screen looked at: `weights`, if they are of the step that wrote
+    generated token `looked`, else what the channel tells in slow motion.
     """
     fixed = None if tokens is None else msgspec.to_builtins(list(tokens))
     thick = None if weights is None else [round(float(weight), WEIGHT_DIGITS) for weight in weights]
-    links = {"weights": thick, "reader": reader, "target": target}
+    links = {"weights": thick, "reader": reader, "target": target, "writing": writing, "looked": looked}
     data = live_data(run_id, path, cursor, LABELS, labels, show=show, tokens=fixed, ids=ids, pick=pick, **links)
     picked = _render(key=key, data=data, on_picked_change=on_picked).picked
     return picked if isinstance(picked, int) and picked >= 0 else None

@@ -1,22 +1,149 @@
-"""The branches of the run as a small tree.
+"""The branches of the run: what else could have been written at a step, and all that has been, as a small tree.
 
-Knows a run's snapshot and the words; does not know which page it stands on.
+Knows a run's family and the words; does not know how a branch is made nor which page it stands on.
 """
 
 from __future__ import annotations
 
-from engine.trace import RunView
-from ui import panels, state
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import streamlit as st
+
+from engine.branching import branch_settings
+from engine.generate import detokenize
+from engine.trace import RunStatus, RunView, StopReason
+from ui import branching, numbers, panels, state
+from ui.components.branches import tree
 from ui.components.candidates import candidates
 from ui.state import t
 
-
-def show(view: RunView) -> None:
-    """Draw the section."""
+WORDS = 16  # tokens after the fork that are shown, as in the browser
 
 
 def candidates_card(view: RunView) -> None:
     """What could have come next; another candidate can be chosen."""
+    mine = state.may_steer() and state.run_key() is not None
     with panels.card("next", stretch=True):
         panels.card_title(t("decode.next"), "measured" if view.prefill else None, t("decode.next_note"))
-        candidates(**panels.live(view), labels=state.labels("candidates"), key="decode_candidates")
+        candidates(
+            **panels.live(view), choosable=mine, on_chosen=_write_instead, labels=state.labels("candidates"), key=state.CANDIDATE_PICKS
+        )  # fmt: skip
+
+
+def show(view: RunView) -> None:
+    """Draw the tree, or an invitation to let it grow."""
+    family = branching.family(view)
+    with panels.card("branches"):
+        alone = len(family) < 2
+        panels.card_title(t("branches.title"), None if alone else "measured", "" if alone else t("branches.note"))
+        if alone:
+            st.markdown(t("branches.invite" if state.may_steer() else "branches.none"))
+            return
+        tree(**panels.live(view), branches=rows(family), labels=state.labels("branches"), key=state.BRANCH_PICKS, on_chosen=_switch)
+        st.caption(t("branches.gloss"))
+
+
+def rows(family: Sequence[RunView]) -> list[dict[str, Any]]:
+    """The family as the tree draws it: every run after the one it left, the later forks first; `parent` is a place in this list.
+
+    A branch whose parent has left the store stands at the edge, like the first answer.
+    """
+    here = {run.run_id for run in family}
+    number = {run.run_id: at for at, run in enumerate(family)}
+    children: dict[str | None, list[RunView]] = {}
+    for run in family:
+        left = run.origin.run_id if run.origin is not None and run.origin.run_id in here else None
+        children.setdefault(left, []).append(run)
+    found: list[dict[str, Any]] = []
+
+    def add(run: RunView, parent: int | None) -> None:
+        place = len(found)
+        found.append(_row(run, number[run.run_id], parent))
+        for child in sorted(children.get(run.run_id, []), key=_fork, reverse=True):
+            add(child, place)
+
+    for run in children.get(None, []):
+        add(run, None)
+    return found
+
+
+def _fork(run: RunView) -> int:
+    return run.origin.index if run.origin else 0
+
+
+def _row(run: RunView, number: int, parent: int | None) -> dict[str, Any]:
+    summary, origin = numbers.latency(run), run.origin
+    last = run.steps[-1] if run.steps else run.prefill
+    written = run.generated
+    own = written[origin.index :] if origin else written
+    return {
+        "run_id": run.run_id,
+        "parent": parent,
+        "name": t("branches.first") if origin is None else t("branches.branch", n=number),
+        "index": origin.index if origin else None,
+        "left": msgspec.to_builtins(origin.instead_of) if origin else None,
+        "wrote": msgspec.to_builtins(own[0]) if origin and own else None,
+        "reread_s": origin.reread_s if origin else None,
+        "tokens": len(written),
+        "ttft_s": summary.ttft_s if summary else None,
+        "tpot_s": summary.tpot_s if summary else None,
+        "kv_bytes": last.kv_bytes if last else 0,
+        "status": str(run.status),
+        "stands": t(f"branches.{stand(run)}"),
+        "words": detokenize.answer_text(own[:WORDS]),
+    }
+
+
+def stand(run: RunView) -> str:
+    """Where a run stands or how it ended, as the key of its words."""
+    if run.status != RunStatus.ENDED:
+        return str(run.status)
+    if run.error is not None and run.error.code == "unwatched":
+        return "unwatched"
+    return f"end_{run.stop_reason or StopReason.ERROR}"
+
+
+def _write_instead() -> None:
+    """The reader chose another candidate. What has been written with it already is only looked at again."""
+    view, chosen = state.current_view(), state.get(state.CANDIDATE_PICKS).chosen
+    if view is None or not isinstance(chosen, dict) or chosen.get("run") != view.run_id:
+        return  # about a picture that is gone
+    index, token_id = chosen.get("index"), chosen.get("id")
+    if not isinstance(index, int) or not isinstance(token_id, int):
+        return
+    known = written_already(branching.family(view), view, index, token_id)
+    if known is None:
+        branching.branch(index, token_id)
+    else:
+        _look_at(known)
+
+
+def written_already(family: Sequence[RunView], view: RunView, index: int, token_id: int) -> RunView | None:
+    """The run that writes just this: the same tokens up to `index`, and there `token_id`. None where there is none, or it was cut short."""
+    asked = branch_settings(view.settings)
+    ids = [*(token.id for token in view.generated[:index]), token_id]
+    for run in family:
+        cut = run.status == RunStatus.ENDED and run.stop_reason not in {StopReason.EOS, StopReason.LENGTH}
+        if not cut and branch_settings(run.settings) == asked and [token.id for token in run.generated[: index + 1]] == ids:
+            return run
+    return None
+
+
+def _switch() -> None:
+    """Another branch was chosen in the tree. Only one of this family may be."""
+    view, chosen = state.current_view(), state.get(state.BRANCH_PICKS).chosen
+    if view is None or not isinstance(chosen, dict):
+        return
+    for run in branching.family(view):
+        if run.run_id == chosen.get("run") and run.run_id != view.run_id:
+            _look_at(run)
+
+
+def _look_at(run: RunView) -> None:
+    """One pen at a time: the run that is left waits, where this session holds the pen."""
+    view = state.current_view()
+    if view is not None and view.status in {RunStatus.RUNNING, RunStatus.QUEUED} and state.may_steer():
+        state.steer("pause")
+    branching.switch(run.run_id)

@@ -25,7 +25,7 @@ def show(view: RunView) -> None:
     left, right = st.columns([2, 3])
     with left, panels.card("first"):
         panels.card_title(t("lens.first"), "measured", t("lens.first_note"))
-        candidates(**panels.live(view) | {"cursor": 0}, labels=state.labels("candidates"), key="prefill_candidates")
+        candidates(**panels.live(view), at=0, labels=state.labels("candidates"), key="prefill_candidates")
     try:
         rows = looking.lens(view)
     except EngineError as error:

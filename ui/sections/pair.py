@@ -16,6 +16,7 @@ import streamlit as st
 from engine.errors import EngineError, RemoteError, RunFreed, RunUnknown
 from engine.trace import RunSettings, RunStatus, RunView, Token
 from ui import asking, failures, linking, literal, panels, resources, scale, state
+from ui.components.pulse import pulse
 from ui.components.token_strip import token_strip
 from ui.state import t
 
@@ -96,7 +97,7 @@ def _check(guess: Verdict) -> None:
     try:
         found = state.remembered(state.PAIR_FOUND, runs, partial(_found, runs))
     except _Unfinished:
-        st.fragment(_waiting, run_every=POLL_S)(runs)
+        st.fragment(_waiting)(runs)
         return
     except (RunUnknown, RunFreed):
         st.info(t("pair.gone"), icon=":material/replay:")
@@ -166,6 +167,7 @@ def _waiting(runs: Sequence[str]) -> None:
         loading = status.state == "loading" and view.status == RunStatus.QUEUED
         words = t(f"shell.stage_{status.stage or 'waiting'}") if loading else t(f"pair.is_{'over' if _over(view) else view.status}")
         st.caption(f":material/hourglass_empty: {t('pair.' + option)}: {words}")
+    pulse(key="pair_pulse", every_s=POLL_S)
 
 
 def _told(guess: Verdict, found: tuple[Reading, Reading] | None) -> None:

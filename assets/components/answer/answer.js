@@ -39,9 +39,16 @@ class Sheet {
     const { pieces, rest } = scan(joinBytes(this.rest, bytes));
     this.rest = rest;
     for (const piece of pieces) {
-      if (piece.text === undefined) this.addHex(piece.bytes);
+      if (piece.text === undefined) this.addPiece("ob-hex", hex(piece.bytes));
       else this.addText(piece.text);
     }
+  }
+
+  /** A special token's name. A character that was unfinished before it stays so. */
+  pushName(name) {
+    if (this.rest.length) this.addPiece("ob-hex", hex(this.rest));
+    this.rest = NO_BYTES;
+    this.addPiece("special", name);
   }
 
   addText(text) {
@@ -57,9 +64,9 @@ class Sheet {
     });
   }
 
-  addHex(bytes) {
+  addPiece(className, text) {
     if (!this.line) this.open();
-    this.line.append(element("span", "ob-hex", hex(bytes)));
+    this.line.append(element("span", className, text));
     this.tail = null;
   }
 
@@ -83,8 +90,8 @@ function createAnswer(view) {
   let drawn = 0;
 
   const ask = (store, before) => {
-    if (!store.tokens.length) {
-      question.textContent = before;
+    if (before === null || !store.tokens.length) {
+      question.textContent = before ?? "";
       return;
     }
     const asked = store.tokens.filter((token) => token.kind === "prompt");
@@ -99,17 +106,18 @@ function createAnswer(view) {
   };
 
   const draw = (now) => {
-    const { store, shown, full, labels } = now;
+    const { store, shown, full, data, labels } = now;
     if (full) {
       sheet.clear();
       drawn = 0;
-      ask(store, now.data.question);
+      ask(store, data.question);
       question.title = labels.answer_question;
       text.setAttribute("aria-label", labels.answer_name);
     }
     for (; drawn < shown; drawn += 1) {
       const token = generatedToken(store, drawn);
       if (!token.special) sheet.push(bytesOf(token));
+      else if (data.show_special) sheet.pushName(textOf(token) ?? hex(bytesOf(token)));
     }
     sheet.finish(store.prefill !== null && (store.status !== "ended" || shown < store.generated), labels);
     setText(end, endText(now));

@@ -21,29 +21,69 @@ function writeSpecial(row, group, data, labels) {
   if (!data.show_special) row.lastChild.append(element("i", "note", labels.bytes_view_dropped));
 }
 
-/** A group that is not text throughout: its whole characters, and one U+FFFD for each stretch of bytes that is none, as in the finished text. */
-function brokenNodes(group, labels) {
-  const { pieces, rest } = scan(group.bytes);
-  if (rest.length) pieces.push({ bytes: rest });
-  return [...pieces.map((piece) => (piece.bytes ? "\ufffd" : visible(piece.text))), element("i", "note", labels.bytes_view_broken)];
+/** What each token of a group brings: the text that became whole with it, whether bytes that are none are in it, and how many bytes of
+    an unfinished character wait after it. */
+function brought(group) {
+  let rest = NO_BYTES;
+  return group.tokens.map((token) => {
+    const found = scan(joinBytes(rest, bytesOf(token)));
+    const begun = rest.length > 0;
+    rest = found.rest;
+    const broken = found.pieces.some((piece) => piece.bytes);
+    return { text: found.pieces.map((piece) => piece.text ?? "\ufffd").join(""), broken, open: rest.length, joins: begun, passes: rest.length > 0 };
+  });
 }
 
-/** Write what a group's rows come to: text, a wait, or bytes that are no text. */
-function writeGroup(rows, group, data, labels, waiting) {
+/** The same as it stands in the rows: a character that reaches over several tokens in the row that completes it, and what a reader sees
+    as one (an e and its accent, a family) in the last of its rows. */
+function settled(group) {
+  const owns = brought(group);
+  let held = null;
+  for (const own of owns) {
+    if (!own.text) continue;
+    if (held && !held.broken && !own.broken && !graphemeBorder(held.text, own.text)) {
+      Object.assign(own, { text: held.text + own.text, joins: true });
+      Object.assign(held, { text: "", passes: true });
+    }
+    held = own;
+  }
+  return owns;
+}
+
+/** Text that several tokens have made: signs within it keep their shape, white space at its ends is made visible. */
+function joinedNodes(text) {
+  if (/^[\p{C}\p{Z}]*$/u.test(text)) return [visible(text)];
+  const [, before, core, after] = text.match(/^(\s*)([^]*?)(\s*)$/u);
+  return [visible(before), core, visible(after)];
+}
+
+/** `wait`: what a row says whose bytes still wait; "" where none do. */
+function writeRow(row, own, wait, labels) {
+  const out = row.lastChild;
+  const passed = !own.text && own.passes && !wait;
+  row.classList.toggle("waiting", wait !== "");
+  row.classList.toggle("joined", !wait && (own.joins || passed));
+  out.classList.toggle("part", passed);
+  const nodes = own.joins ? joinedNodes(own.text) : [visible(own.text)];
+  if (own.broken) nodes.push(element("i", "note", labels.bytes_view_broken));
+  if (passed || wait) nodes.push(element("i", own.text ? "pass after" : "pass", wait || "↓"));
+  out.replaceChildren(...nodes);
+}
+
+/** Write what a group's rows come to: text as soon as it is whole, a wait, or bytes that are no text. `open`: more may come. */
+function writeGroup(rows, group, data, labels, open) {
   if (group.special) {
     writeSpecial(rows[0], group, data, labels);
     return;
   }
+  const owns = settled(group);
+  const last = owns.at(-1);
+  let first = owns.length; // of the rows that hold bytes of an unfinished character
+  if (open) for (let left = last.open; left > 0; left -= bytesOf(group.tokens[first]).length) first -= 1;
+  else if (last.open) Object.assign(last, { text: `${last.text}\ufffd`, broken: true, passes: false });
   rows.forEach((row, at) => {
-    const last = at === rows.length - 1;
-    const out = row.lastChild;
-    row.classList.toggle("waiting", waiting);
-    row.classList.toggle("joined", !waiting && rows.length > 1);
-    out.classList.toggle("part", !waiting && !last);
-    if (waiting) setText(out, last ? labels.bytes_view_waiting : "…");
-    else if (!last) setText(out, "↓");
-    else if (group.text === null) out.replaceChildren(...brokenNodes(group, labels));
-    else out.replaceChildren(rows.length > 1 && !/^[\p{C}\p{Z}]*$/u.test(group.text) ? group.text.trim() : visible(group.text));
+    const wait = at < first ? "" : at === rows.length - 1 ? labels.bytes_view_waiting : "…";
+    writeRow(row, owns[at], wait, labels);
   });
 }
 
@@ -64,7 +104,7 @@ class Table {
     const before = this.grouper.groups.at(-1);
     const group = this.grouper.push(token);
     if (before && before !== group && before.text === null) this.write(before, 1, data, labels, false);
-    this.write(group, 0, data, labels, group.text === null && this.grouper.waiting > 0);
+    this.write(group, 0, data, labels, true);
     this.body.append(row);
   }
 

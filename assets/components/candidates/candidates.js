@@ -1,40 +1,38 @@
 // The ten most likely tokens of the step at the cursor, and the drawn one where it is none of them: the model's own probability and,
-// when sampling, the share drawn from.
+// when sampling, the share drawn from. Where the reader may, another one can be chosen. rows.js draws one row.
 
 const ROWS = 11;
 
-function buildRow() {
-  const row = element("div", "row");
-  row.setAttribute("role", "listitem");
-  const parts = { row, mark: element("span", "mark"), word: element("span", "word"), model: element("div", "bar"), drawn: element("div", "bar drawn") };
-  const bars = element("div", "bars");
-  const share = element("span", "share");
-  Object.assign(parts, { modelShare: element("b"), drawnShare: element("i") });
-  bars.append(parts.model, parts.drawn);
-  share.append(parts.modelShare, parts.drawnShare);
-  row.append(parts.mark, parts.word, bars, share);
-  return parts;
-}
+/** The step whose rows lie under the reader's pointer or focus: rows that move by themselves stand still so long, for what is clicked has
+    to be what was seen. */
+class Hold {
+  constructor(view) {
+    Object.assign(this, { view, store: null, epoch: -1, index: 0, shown: 0 });
+  }
 
-function drawRow(parts, candidate, picked, sampling, labels) {
-  const { row, mark, word, model, drawn, modelShare, drawnShare } = parts;
-  row.classList.toggle("vacant", !candidate);
-  if (!candidate) return;
-  row.classList.toggle("picked", picked);
-  setText(mark, picked ? "▶" : "");
-  if (parts.candidate?.id !== candidate.id) word.replaceChildren(tokenNodes(candidate));
-  parts.candidate = candidate;
-  model.style.transform = `scaleX(${candidate.probability})`;
-  drawn.style.transform = `scaleX(${candidate.drawn_from})`;
-  drawn.hidden = drawnShare.hidden = !sampling;
-  setText(modelShare, percent(candidate.probability));
-  setText(drawnShare, sampling ? percent(candidate.drawn_from) : "");
-}
+  grasp() {
+    const { store, data } = this.view;
+    if (!data.choosable || !this.shown || !moves(store) || this.of(store)) return;
+    Object.assign(this, { store, epoch: store.epoch, index: this.shown - 1 });
+    this.view.redraw();
+  }
 
-/** What a row's tooltip says, made only when it is wanted. */
-function explain(parts, labels) {
-  const { id } = parts.candidate;
-  parts.word.title = `${textOf(parts.candidate) ?? ""}\n${fill(labels.candidates_id, { id, bytes: hex(bytesOf(parts.candidate)) })}`;
+  of(store) {
+    return this.store === store && this.epoch === store.epoch;
+  }
+
+  let() {
+    if (!this.store) return;
+    this.store = null;
+    this.view.redraw();
+  }
+
+  /** Tokens shown, the held ones first. */
+  count(store, shown) {
+    if (this.store && (!this.of(store) || !moves(store))) this.store = null;
+    this.shown = this.store ? this.index + 1 : shown;
+    return this.shown;
+  }
 }
 
 function legend() {
@@ -49,17 +47,59 @@ function legend() {
   return { box, entries };
 }
 
+/** Pointer, focus and keys of the list. Keys that it takes do not reach the page, whose own Space plays the run. */
+function wireChoice(view, list, rows, hold) {
+  const able = () => rows.filter(({ write }) => !write.hidden && write.offsetParent);
+  list.onpointermove = list.onpointerdown = () => hold.grasp();
+  list.onpointerleave = () => hold.let();
+  list.onfocusin = (event) => {
+    if (event.target.matches(":focus-visible")) hold.grasp();
+  };
+  list.onfocusout = (event) => {
+    if (!list.contains(event.relatedTarget)) hold.let();
+  };
+  list.onkeydown = (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by || event.key === " " || event.key === "Enter") event.stopPropagation();
+    if (!by) return;
+    event.preventDefault();
+    const open = able();
+    const at = open.findIndex(({ write }) => write === event.target);
+    open[Math.min(Math.max(at + by, 0), open.length - 1)]?.write.focus();
+  };
+  for (const parts of rows) parts.row.onclick = () => choose(view, parts, hold);
+}
+
+/** Tell Python which token is to be written instead, and at which step: the one in the picture that was clicked. */
+function choose(view, parts, hold) {
+  const { store, data } = view;
+  if (!data.choosable || parts.write.hidden || !parts.candidate || live.onTheWay()) return;
+  view.component.setTriggerValue("chosen", { run: store.runId, index: hold.shown - 1, id: parts.candidate.id });
+}
+
 function createCandidates(view) {
   const [head, list, foot] = [".head", ".rows", ".foot"].map((selector) => view.root.querySelector(selector));
   const rows = Array.from({ length: ROWS }, buildRow);
   const { box, entries } = legend();
-  const says = element("div", "says");
+  const [says, hint] = [element("div", "says"), element("div", "hint")];
+  const hold = new Hold(view);
   list.append(...rows.map((parts) => parts.row));
   for (const parts of rows) parts.word.onpointerenter = () => explain(parts, view.data.labels);
-  foot.append(box, says);
+  wireChoice(view, list, rows, hold);
+  foot.append(box, says, hint);
 
-  const draw = ({ store, shown, full, labels, theme }) => {
+  const tell = (chosen, byHand, sampling, labels) => {
+    box.hidden = !sampling;
+    setText(entries[0], labels.candidates_model);
+    setText(entries[1], labels.candidates_drawn);
+    const values = { model: percent(chosen?.probability ?? 0), drawn: percent(chosen?.drawn_from ?? 0) };
+    const drawn = sampling ? labels.candidates_sampled : labels.candidates_greedy;
+    setText(says, fill(byHand ? labels.candidates_by_hand : drawn, values));
+  };
+  const draw = ({ store, shown: reached, full, data, labels, theme }) => {
+    const shown = hold.count(store, reached);
     if (full) view.root.classList.toggle("narrow", view.root.clientWidth < theme.size * 19);
+    view.root.classList.toggle("choosable", Boolean(data.choosable));
     setAttribute(list, "aria-label", labels.candidates_name);
     list.hidden = foot.hidden = shown === 0;
     if (!shown) {
@@ -68,16 +108,16 @@ function createCandidates(view) {
     }
     const token = generatedToken(store, shown - 1);
     const { candidates } = generatedStep(store, shown - 1);
-    const chosen = candidates.find((candidate) => candidate.id === token.id);
     const sampling = candidates.some((candidate) => candidate.drawn_from > 0 && candidate.drawn_from < 1);
+    const left = store.origin?.index === shown - 1 ? store.origin.instead_of.id : null;
     setText(head, fill(labels.candidates_head, { n: grouped(shown), position: grouped(token.position) }));
-    rows.forEach((parts, at) => drawRow(parts, candidates[at], candidates[at]?.id === token.id, sampling, labels));
+    rows.forEach((parts, at) => drawRow(parts, candidates[at], { picked: candidates[at]?.id === token.id, left, sampling }, data, labels));
     list.classList.toggle("sampling", sampling);
-    box.hidden = !sampling;
-    setText(entries[0], labels.candidates_model);
-    setText(entries[1], labels.candidates_drawn);
-    const values = { model: percent(chosen?.probability ?? 0), drawn: percent(chosen?.drawn_from ?? 0) };
-    setText(says, fill(sampling ? labels.candidates_sampled : labels.candidates_greedy, values));
+    const chosen = candidates.find((candidate) => candidate.id === token.id);
+    tell(chosen, left !== null || !chosen?.drawn_from, sampling, labels); // no share at all: nobody drew it
+    hint.hidden = !data.choosable && left === null;
+    const words = hold.store ? fill(labels.candidates_held, { n: grouped(shown) }) : data.choosable ? labels.candidates_hint : "";
+    setText(hint, left === null || hold.store ? words : `▷ ${labels.candidates_other} ${words}`);
   };
   return { draw, sized: true };
 }

@@ -1,7 +1,7 @@
 // Who draws when: one store per run and one drawing turn per frame, shared by all components of the page on `window.__openbook`.
 // Knows mounted components and frames; knows no message and no picture.
 
-const LIVE_VERSION = 3;
+const LIVE_VERSION = 4;
 const GRACE_MS = 1000; // a page change keeps its connection
 const KEPT_STORES = 3;
 const WAY_MS = 15_000; // a page that has not come by then is not coming
@@ -13,11 +13,16 @@ function logPictures(store, began, drawn) {
   for (let index = store.pictures.length; index < store.generated; index += 1) store.pictures.push({ index, t: now, cost_ms: now - began, drawn });
 }
 
-/** Draw one view if anything that it shows has changed. While a run plays, what is off the screen waits: it draws when it is scrolled in. */
+/** Whether the pictures of a run move by themselves or under the reader's hand. */
+function moves(store) {
+  return store.status === "running" || store.hand || Boolean(store.player?.playing);
+}
+
+/** Draw one view if anything that it shows has changed. While pictures move, what is off the screen waits: it draws when it is scrolled in. */
 function drawView(view) {
   const { store, part, data } = view;
-  if (!view.onScreen && store.status === "running" && view.shown >= 0) return false;
-  const cursor = data.cursor ?? null;
+  if (!view.onScreen && moves(store) && view.shown >= 0) return false;
+  const cursor = data.at ?? store.cursor; // `at`: a picture of one moment, wherever the others stand
   const shown = cursor === null ? store.generated : Math.min(store.generated, cursor + 1);
   const full = view.full || view.epoch !== store.epoch || shown < view.shown;
   if (!full && shown === view.shown && view.revision === store.revision && !(part.follows && view.total !== store.generated)) return false;
@@ -53,7 +58,7 @@ function joinRun(hub, view, runId, path) {
   const store = runId ? (hub.runs[runId] ??= newStore(runId)) : hub.idle;
   if (view.store !== store) {
     if (view.store) leaveRun(hub, view);
-    Object.assign(view, { store, full: true });
+    Object.assign(view, { store, full: true, heard: store.words.length - 1 });
     store.views.add(view);
   }
   clearTimeout(store.closing);
@@ -106,12 +111,13 @@ function mountView(hub, name, component, create) {
     view = null;
   }
   if (!view) hub.views.set(host, (view = buildView(hub, host, name, create)));
-  const { cursor, known, fallback, ...rest } = component.data;
+  const { cursor = null, known, fallback, ...rest } = component.data;
   const theme = readTheme(view.root);
   const settings = JSON.stringify(rest);
   if (settings !== view.settings || theme.key !== view.theme.key) view.full = true;
   Object.assign(view, { component, data: component.data, theme, settings, revision: -1 });
   joinRun(hub, view, component.data.run_id, component.data.path);
+  if (cursor !== view.store.words[view.heard]) hearCursor(view.store, view, cursor); // a picture brought once more says nothing new
   if (fallback && view.store.channel !== "open" && fallback.run_id === view.store.runId) takeSnapshot(view.store, fallback);
   hub.wake();
   return () => closeView(hub, host, view);
@@ -123,6 +129,28 @@ function closeView(hub, host, view) {
   view.part.leave?.();
   leaveRun(hub, view);
   if (hub.views.get(host) === view) hub.views.delete(host);
+}
+
+const BAR_BUTTONS = ["begin", "back", "play", "step", "stop"];
+const BAR_KEYS = { " ": "space", ArrowLeft: "back", ArrowRight: "step" };
+
+/** Which of the transport bar's orders this event gives, by button or by key; null for anything else. */
+function orderOf(event) {
+  const path = event.composedPath();
+  const under = (name) => path.some((node) => node.classList?.contains(name));
+  if (event.type === "click") return BAR_BUTTONS.find((name) => under(`st-key-${name}`)) ?? null;
+  const own = event.key === " " ? /^(INPUT|TEXTAREA|SELECT|BUTTON|A|SUMMARY)$/ : /^(INPUT|TEXTAREA|SELECT)$/;
+  const typing = under("ob") || path.some((node) => node.isContentEditable || own.test(node.tagName));
+  return typing || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey ? null : BAR_KEYS[event.key] ?? null;
+}
+
+/** While a replay is open, the bar's steps move the replay and do not reach Python. */
+function offerOrder(hub, event) {
+  const open = Object.values(hub.runs).filter((store) => store.player && store.views.size);
+  const order = open.length ? orderOf(event) : null;
+  if (!order || !open.filter((store) => store.player.obey(order)).length) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
 }
 
 /** Remember which page a clicked link leads to. */
@@ -148,6 +176,7 @@ function createLive() {
   hub.mount = (name, component, create) => mountView(hub, name, component, create);
   hub.onTheWay = () => onTheWay(hub);
   document.addEventListener("click", (event) => noteWay(hub, event), true);
+  for (const kind of ["click", "keydown"]) window.addEventListener(kind, (event) => offerOrder(hub, event), true);
   document.addEventListener("visibilitychange", () => {
     for (const store of Object.values(hub.runs)) store.late = true;
     hub.wake();

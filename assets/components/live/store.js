@@ -3,12 +3,21 @@
 
 const BACKLOG_MAX = 30; // more waiting messages than this are drawn at once
 
-/** All that is known of one run. `steps[i].index` is i + 1: generated token 0 comes from prefill. */
+/** All that is known of one run. `steps[i].index` is i + 1: generated token 0 comes from prefill.
+
+    origin: where a branch left another run. glance: {index, weights} of the step that wrote generated token `index`, one weight per token
+    read, or null: only the newest one is kept, and at full speed there are none. cursor: the generated token after which all pictures
+    stand still, null while they follow. words: what Python has said of it, told: the last of these; asked: what Python has been asked to
+    say since; hand: the reader is moving it now; player: a replay that moves it, playing or stopped half-way. */
 function newStore(runId) {
   return {
     runId, status: null, stop_reason: null, error: null, model: null, tokens: [], prefill: null, steps: [], max_new_tokens: 0,
     channel: "connecting", queue: [], epoch: 0, revision: 0, views: new Set(), link: null, closing: 0, late: false,
-    pictures: [], itl: [], itlSum: [0], waitSum: [0],
+    pictures: [], itl: [], itlSum: [0], waitSum: [0], origin: null, glance: null,
+    cursor: null, words: [null], asked: [], hand: false, player: null,
+    get told() {
+      return this.words.at(-1);
+    },
     get generated() {
       return this.prefill ? this.steps.length + 1 : 0;
     },
@@ -39,7 +48,7 @@ function addStep(store, step) {
 
 function replaceStore(store, snapshot) {
   for (const name of ["tokens", "prefill", "status", "stop_reason", "error", "model", "max_new_tokens"]) store[name] = snapshot[name];
-  Object.assign(store, { steps: [], itl: [], itlSum: [0], waitSum: [0] });
+  Object.assign(store, { origin: snapshot.origin ?? null, glance: null, steps: [], itl: [], itlSum: [0], waitSum: [0] });
   for (const step of snapshot.steps) addStep(store, step);
   store.epoch += 1;
 }
@@ -60,6 +69,7 @@ function takeSnapshot(store, snapshot) {
     return;
   }
   store.max_new_tokens = snapshot.max_new_tokens;
+  store.origin = snapshot.origin ?? null;
   const { tokens, model, prefill, steps, status, stop_reason, error } = snapshot;
   if (tokens.length > store.tokens.length || (model && !store.model)) store.queue.push({ type: "tokenized", tokens, model });
   if (prefill && !store.prefill) store.queue.push({ type: "prefilled", prefill });
@@ -67,12 +77,38 @@ function takeSnapshot(store, snapshot) {
   store.queue.push({ type: "status", status, stop_reason, error });
 }
 
+/** Let all pictures of a run stand still after generated token `cursor`, or follow the run (null). */
+function lookAt(store, cursor) {
+  if (store.cursor === cursor) return;
+  store.cursor = cursor;
+  store.revision += 1;
+}
+
+/** Python's word on the cursor, as one view brings it. Views come up to date one after the other, and some late: a word that others brought
+    before is no news. It does not count while the reader's hand is on the cursor, nor where it answers an older wish than the last one. */
+function hearCursor(store, view, cursor) {
+  const known = store.words.indexOf(cursor, view.heard + 1);
+  view.heard = known < 0 ? store.words.push(cursor) - 1 : known;
+  if (known >= 0) return;
+  const { asked } = store;
+  const at = asked.lastIndexOf(cursor);
+  if (at >= 0 && at < asked.length - 1) return;
+  asked.length = 0;
+  if (store.hand || store.cursor === cursor) return;
+  store.player?.close();
+  lookAt(store, cursor);
+}
+
 /** Apply one message; true where it is a picture of its own. */
 function applyMessage(store, message) {
   if (message.type === "stepped") return takeStep(store, message.step);
   store.revision += 1;
   if (message.type === "tokenized") {
-    Object.assign(store, { tokens: message.tokens, model: message.model, epoch: store.epoch + 1 });
+    Object.assign(store, { tokens: message.tokens, model: message.model, epoch: store.epoch + 1, glance: null });
+  } else if (message.type === "glanced") {
+    store.glance = { index: message.index, weights: floatsOf(message.weights) };
+  } else if (message.type === "branched") {
+    store.origin = message.origin;
   } else if (message.type === "prefilled") {
     store.prefill = message.prefill;
     return true;
@@ -82,6 +118,13 @@ function applyMessage(store, message) {
     store.error = message.error ?? null;
   }
   return false;
+}
+
+/** float32 numbers, little-endian, from base64. */
+function floatsOf(text) {
+  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  const view = new DataView(bytes.buffer);
+  return Float32Array.from({ length: bytes.length >> 2 }, (_, at) => view.getFloat32(at * 4, true));
 }
 
 /** Add a step in its turn; a step that is known already changes nothing. */

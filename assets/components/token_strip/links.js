@@ -7,12 +7,12 @@ const FAINTEST = 0.0005; // a link below this is no line at all
 /** How strongly one token reads the others: mustard underlines, the reading token and the one that is read marked by shape. */
 class Links {
   constructor(chips) {
-    Object.assign(this, { chips, weights: null, reader: null, target: null, readerName: null });
+    Object.assign(this, { chips, weights: null, reader: null, target: null, writing: false, readerName: null });
   }
 
-  draw({ weights, reader, target, labels }) {
+  draw({ weights, reader, target, writing, labels }) {
     const before = this.any;
-    Object.assign(this, { weights: weights ?? null, reader: reader ?? null, target: target ?? null });
+    Object.assign(this, { weights: weights ?? null, reader: reader ?? null, target: target ?? null, writing: Boolean(writing) });
     if (!before && !this.any) return;
     this.readerName = this.nameOfReader();
     const named = new Set(this.strongest());
@@ -36,13 +36,15 @@ class Links {
   /** Positions of the strongest links, apart from what is too faint to draw. */
   strongest() {
     const order = [...(this.weights ?? []).keys()].filter((position) => this.weights[position] >= FAINTEST);
-    return order.sort((left, right) => this.weights[right] - this.weights[left]).slice(0, NUMBERED);
+    const count = this.writing ? NUMBERED + 1 : NUMBERED; // where the pen is followed a sentence names three besides the first token
+    return order.sort((left, right) => this.weights[right] - this.weights[left]).slice(0, count);
   }
 
   mark(chip, position, named) {
     const weight = this.weightOf(position);
     const linked = weight !== null && weight >= FAINTEST;
-    chip.classList.toggle("reader", position === this.reader);
+    const reads = position === this.reader && !this.writing; // the pen moves on: no chip may change its width for it
+    chip.classList.toggle("reader", reads);
     chip.classList.toggle("target", position === this.target);
     chip.classList.toggle("later", this.isLater(position));
     chip.classList.toggle("linked", linked);
@@ -52,7 +54,7 @@ class Links {
     }
     if (named.has(position)) chip.setAttribute("data-weight", weight.toFixed(2));
     else chip.removeAttribute("data-weight");
-    if (position === this.reader) chip.setAttribute("aria-selected", "true");
+    if (reads) chip.setAttribute("aria-selected", "true");
     else chip.removeAttribute("aria-selected");
   }
 
@@ -60,9 +62,9 @@ class Links {
     return this.weights?.[position] ?? null;
   }
 
-  /** Whether a token comes after the one that reads, which cannot look ahead. */
+  /** Whether a token comes after the one that reads, which cannot look ahead. Where the pen is followed, it is the one that is written. */
   isLater(position) {
-    return this.weights !== null && this.reader !== null && position > this.reader;
+    return !this.writing && this.weights !== null && this.reader !== null && position > this.reader;
   }
 
   /** What there is to say about one token as part of the links: sentences. */
@@ -83,7 +85,7 @@ function legendNodes(chips, links, labels) {
   const kinds = new Set(chips.tokens.map((token) => (token.special ? "special" : token.kind)));
   const words = { special: labels.live_special, template: labels.live_template, prompt: labels.live_prompt, generated: labels.live_answer };
   const entries = Object.entries(words).filter(([kind]) => kinds.has(kind));
-  if (links.reader !== null) entries.push(["reader", labels.token_strip_reader]);
+  if (links.reader !== null && !links.writing) entries.push(["reader", labels.token_strip_reader]);
   if (links.target !== null) entries.push(["target", labels.token_strip_target]);
   if (links.weights) entries.push(["linked", labels.token_strip_thick]);
   return entries.map(([look, text]) => {

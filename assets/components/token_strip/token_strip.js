@@ -132,28 +132,39 @@ class Strip {
     const before = links.reader;
     links.draw(data);
     this.legend.replaceChildren(...legendNodes(chips, links, data.labels));
-    const marks = { "with-ids": ids, joined: chips.joined, reading: links.weights !== null, pick: Boolean(data.pick) };
+    const marks = { "with-ids": ids, joined: chips.joined, reading: links.weights !== null, writing: links.writing, pick: Boolean(data.pick) };
     for (const [name, on] of Object.entries(marks)) view.root.classList.toggle(name, on);
     this.frame.classList.toggle("newest", this.follows(data));
     if (chips.all.length && !this.current) this.lead(chips.all[0]);
-    if (links.reader !== null && links.reader !== before) this.reveal(chips.all.find((_, at) => chips.tokens[at].position === links.reader));
+    if (!links.writing && links.reader !== null && links.reader !== before) this.revealReader();
     this.show(this.pointed ?? this.focused);
   }
 
   /** Whether the strip hangs from its newest line. */
-  follows({ show, tokens, reader }) {
-    return show === "all" && !tokens && (reader ?? null) === null;
+  follows({ show, tokens, reader, writing }) {
+    return show === "all" && !tokens && (writing || (reader ?? null) === null);
   }
 
-  /** Scroll the frame to a chip; the page stays where it is. */
-  reveal(chip) {
+  /** What the page asked for; of a strip that follows the pen, with the looks of the step on screen: the page's own at rest, else the
+      channel's, else none. */
+  looking(store, shown, data) {
+    if (!data.writing) return data;
+    const index = shown - 1;
+    const weights = data.looked === index && data.weights ? data.weights : store.glance?.index === index ? store.glance.weights : null;
+    return { ...data, weights, reader: weights && weights.length - 1, target: null };
+  }
+
+  /** Scroll the frame to the chip that reads; the page stays where it is. */
+  revealReader() {
+    const chip = this.chips.all.find((_, at) => this.chips.tokens[at].position === this.links.reader);
     if (!chip) return;
     const [own, around] = [chip.getBoundingClientRect(), this.frame.getBoundingClientRect()];
     if (own.top < around.top || own.bottom > around.bottom) this.frame.scrollTop += own.top - around.top - around.height / 2;
   }
 
-  draw({ store, shown, full, data, cursor }) {
+  draw({ store, shown, full, data: asked, cursor }) {
     const { chips } = this;
+    const data = this.looking(store, shown, asked);
     const start = data.tokens ?? store.tokens;
     const count = start.length + (data.show === "all" && !data.tokens ? shown : 0);
     if (full) this.restart(store, data, count);
@@ -161,7 +172,7 @@ class Strip {
     for (; this.drawn < count; this.drawn += 1) {
       chips.push(this.drawn < start.length ? start[this.drawn] : generatedToken(store, this.drawn - start.length), data.labels);
     }
-    if (full || joined !== chips.joined || before <= start.length) this.dress(data);
+    if (full || joined !== chips.joined || before <= start.length || (data.weights ?? null) !== this.links.weights) this.dress(data);
     this.empty.hidden = count > 0;
     this.toggle.hidden = count === 0;
     const writing = this.follows(data) && count > start.length && (store.status !== "ended" || cursor !== null);

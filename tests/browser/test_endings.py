@@ -1,0 +1,81 @@
+"""Every way to end, brought about by a reader's click on the Decode page, in both languages; then an ordinary exam works again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.desk import Desk
+from tests.browser.driver import Visitor, settle
+
+LOCALES = {"en": "en-US", "zh": "zh-CN"}
+REASONS = {
+    "eos": "eos",
+    "length": "length",
+    "context_full": "context_full",
+    "stopped": "stopped",
+    "timeout": "timeout",
+    "paper": "out_of_memory",
+    "power": "out_of_memory",
+}
+WRITTEN = {"length": 8, "context_full": 7, "paper": 7, "power": 6}  # tokens, with the numbers that the page proposes
+LONGEST = 12
+
+
+def way(desk: Desk, name: str) -> Locator:
+    return desk.page.locator(f".st-key-card_end_{name}")
+
+
+def press(desk: Desk, name: str, words: str) -> None:
+    way(desk, name).get_by_role("button", name=desk.words(f"endings.{words}")).click()
+
+
+def other_run_ends(desk: Desk, before: str, timeout_s: float = 90.0) -> dict[str, Any]:
+    """Wait until another run than `before` is the page's, and has ended; gives it."""
+    desk.page.wait_for_url(lambda url: f"run={before}" not in url, timeout=timeout_s * 1000)
+    return desk.until_status("ended", timeout_s)
+
+
+def bring_about(desk: Desk, name: str) -> dict[str, Any]:
+    before = desk.run_id()
+    if name == "timeout":
+        bell = way(desk, name).get_by_role("spinbutton")
+        bell.fill("0.3")
+        bell.press("Enter")
+        settle(desk.page)
+    if name != "stopped":
+        press(desk, name, f"{name}_do")
+        return other_run_ends(desk, before)
+    press(desk, name, "stopped_first")
+    desk.page.wait_for_url(lambda url: f"run={before}" not in url)
+    desk.until_steps(2)
+    press(desk, name, "stopped_do")
+    return desk.until_status("ended")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", REASONS)
+def test_an_end_is_brought_about_explained_and_over(open_page: Callable[..., Visitor], name: str, language: str) -> None:
+    desk = Desk(open_page("/decode", locale=LOCALES[language]).page, language)
+    desk.longest(LONGEST)
+    desk.press("shell.play")
+    before = desk.until_status("ended", 120)
+    outcome = desk.page.locator(".st-key-card_outcome")
+    expect(outcome).to_be_visible(timeout=30_000)  # the page has been drawn for the end: nothing moves under the click
+    ended = bring_about(desk, name)
+    assert ended["stop_reason"] == REASONS[name]
+    assert ended["generated"] == WRITTEN.get(name, ended["generated"]) > 0
+    assert ended["kv_tokens"] == ended["tokens"] + ended["generated"] - 1, "no half-written column, none missing"
+    settle(desk.page)
+    expect(way(desk, name).get_by_text(desk.words("endings.happened"))).to_be_visible(timeout=30_000)
+    for part in ("stayed", "lost", "engineers"):
+        expect(outcome.get_by_text(desk.words(f"endings.{part}"), exact=True)).to_be_visible()
+    expect(outcome.get_by_text(desk.words(f"endings.{name}_lost"))).to_be_visible()
+    expect(desk.page.locator(".answer .text")).to_have_text(desk.answer_in_store(), use_inner_text=True)
+    expect(desk.page.locator(".answer .end")).to_have_text(desk.words(f"stops.{REASONS[name]}"))
+    desk.press("shell.play")
+    after = other_run_ends(desk, ended["id"])
+    assert (after["stop_reason"], after["ids"]) == (before["stop_reason"], before["ids"]), "the limits are gone"
