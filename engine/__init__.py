@@ -9,27 +9,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.findings import StageRow, Stages
     from engine.model.loader import LoadedModel, load_model
     from engine.run import Run
-    from engine.trace import Candidate, DecodeStep, ModelInfo, PrefillTrace, RunRecord, RunSettings, RunStatus, RunView, StopReason, Token
+    from engine.trace import (
+        Candidate,
+        DecodeStep,
+        ModelInfo,
+        Origin,
+        PrefillTrace,
+        RunRecord,
+        RunSettings,
+        RunStatus,
+        RunView,
+        StepParts,
+        StopReason,
+        Token,
+    )
 
 __all__ = [
     "Candidate",
     "DecodeStep",
     "LoadedModel",
     "ModelInfo",
+    "Origin",
     "PrefillTrace",
     "Run",
     "RunRecord",
     "RunSettings",
     "RunStatus",
     "RunView",
+    "StageRow",
+    "Stages",
+    "StepParts",
     "StopReason",
     "Token",
     "load_model",
 ]
 
-_HOMES = {"load_model": "engine.model.loader", "LoadedModel": "engine.model.loader", "Run": "engine.run"}
+_HOMES = {
+    "load_model": "engine.model.loader",
+    "LoadedModel": "engine.model.loader",
+    "Run": "engine.run",
+    "StageRow": "engine.findings",
+    "Stages": "engine.findings",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from engine.errors import EngineError, ErrorInfo, LoneSurrogate, RecordInvalid
+from engine.errors import EngineError, ErrorInfo, InvalidSetting, LoneSurrogate, RecordInvalid
 from engine.model.shape import ModelShape
 from engine.trace import SCHEMA_VERSION, RunRecord
 
@@ -31,7 +31,10 @@ def dump(value: Any) -> bytes:
 
 
 def check_text(text: str) -> None:
-    """Raises LoneSurrogate for text that cannot be written as UTF-8, and so neither sent nor read by a tokenizer."""
+    """Raises InvalidSetting for what is no text; LoneSurrogate for text that cannot be written as UTF-8, and so neither sent nor read
+    by a tokenizer."""
+    if not isinstance(text, str):
+        raise InvalidSetting(field="text", value=type(text).__name__, allowed="text")
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -182,7 +182,7 @@ class DeviceUnavailable(EngineError):
 
 
 class OutOfMemory(EngineError):
-    """An allocation failed, or the cap on the cache was reached. Params: detail."""
+    """No memory for what was to be done. Params: cause ("cap": our own limit on the cache; "device": an allocator refused), detail."""
 
     code = "out_of_memory"
 
@@ -227,6 +227,12 @@ class RunFreed(EngineError):
     """The run's live memory has been freed; its record remains. Params: run."""
 
     code = "run_freed"
+
+
+class RunNotBegun(EngineError):
+    """The run has not had its first turn, so there is no live memory to look into yet. Params: run."""
+
+    code = "run_not_begun"
 
 
 class NotYours(EngineError):

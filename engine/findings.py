@@ -73,15 +73,16 @@ class TextCut:
 class StageRow:
     """One token on its way from score to share.
 
-    `logit`: the model's own score. `likely`: softmax at temperature 1. `tempered`: softmax at the temperature asked for (0: 1 for the best,
-    0 for all others). `after_top_k`, `share` (after top-p): shares of what is left, 0 for a token that was cut out. `begins`: the shares of
-    all tokens with lower ids, that is where its piece of the ruler [0, 1) begins on which the drawn number falls.
+    `logit`: the model's own score; None: −infinity, the model itself rules the token out. `likely`: softmax at temperature 1. `tempered`:
+    softmax at the temperature asked for (0: 1 for the best, 0 for all others). `after_top_k`, `share` (after top-p): shares of what is
+    left, 0 for a token that was cut out. `begins`: the shares of all tokens with lower ids, that is where its piece of the ruler [0, 1)
+    begins on which the drawn number falls.
     """
 
     id: int
     raw: bytes
     text: str
-    logit: float
+    logit: float | None
     likely: float
     tempered: float
     after_top_k: float

@@ -110,6 +110,11 @@ class Insight:
         """`text` cut by this run's tokenizer, without template, and the merges of short texts. Raises LoneSurrogate."""
         return cut(self.model.tokenizer, self.model.vocabulary, text)
 
+    def kv_bytes(self) -> int:
+        """Bytes of the cache, measured on its tensors; 0 before prefill. Raises RunFreed."""
+        self._check_kept()
+        return 0 if self._stepper is None else self._stepper.cache.bytes()
+
     def cell(self, layer: int, position: int) -> np.ndarray:
         """Key and value of one token in one layer, float32 [2, kv_heads, head_dim]. Raises OutOfRange, RunFreed."""
         return self._live_stepper().cache.cell(layer, position)

@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.branching import Stem, branch_settings, stem_of
 from engine.errors import OutOfMemory, OutOfRange, RemoteError, RunFreed
 from engine.generate.decode import Standing, reason_to_stop, write_next
 from engine.generate.ending import Ending
@@ -23,7 +22,9 @@ from engine.generate.tokens import Encoded, encode
 from engine.insight import Insight
 from engine.kv.cache import check_range
 from engine.measure.clock import Clock
+from engine.measure.latency import worked_s
 from engine.model.fuse import fuse
+from engine.stem import Stem, branch_settings, stem_of
 from engine.trace import DecodeStep, Origin, PrefillTrace, RunRecord, RunSettings, StopReason, Token
 
 if TYPE_CHECKING:
@@ -138,17 +139,12 @@ class Run(Ending, Insight):
         """Of the time before the next turn, so much was the reader's own pause: it is counted apart from waiting."""
         self._pauses_s += max(seconds, 0.0)
 
-    def kv_bytes(self) -> int:
-        """Bytes of the cache, measured on its tensors; 0 before prefill. Raises RunFreed."""
-        self._check_kept()
-        return 0 if self._stepper is None else self._stepper.cache.bytes()
-
     def held_bytes(self) -> int:
         """Bytes of live memory: cache, recorded queries and what looks need after the newest token. Any thread may ask."""
         newest, stepper = self.newest, self._stepper
         if newest is None or stepper is None:
             return 0
-        return newest.kv_bytes + newest.recorded_bytes + stepper.heads_bytes() + stepper.rereading.kept_bytes()
+        return newest.kv_bytes + newest.recorded_bytes + stepper.looks_bytes()
 
     def record(self) -> RunRecord:
         """The run so far, as it is kept and exported; valid in every state."""
@@ -213,6 +209,7 @@ class Run(Ending, Insight):
             layer_s=advance.layer_s,
             peak=advance.peak,
             drawn=advance.picked.drawn,
+            chosen_by=advance.picked.chosen_by,
         )
 
     def _write(self) -> DecodeStep:
@@ -244,6 +241,7 @@ class Run(Ending, Insight):
             recorded_bytes=recorded,
             parts=advance.parts,
             drawn=advance.picked.drawn,
+            chosen_by=advance.picked.chosen_by,
         )
         self._steps.append(step)
         return step
@@ -255,7 +253,7 @@ class Run(Ending, Insight):
         self._stepper, reread_s = fork(self.model, self.settings, self._clock, stem, source)
         self._prefill, steps = rewritten(stem, self._stepper, self.model, self.settings)
         self._steps += steps
-        self._own_s = stem.own_s
+        self._own_s = worked_s(stem.prefill, stem.steps)
         self.note_pause(reread_s or 0.0)
         self.origin = Origin(stem.run_id, stem.index, stem.instead_of, reread_s)
 
@@ -271,7 +269,7 @@ class Run(Ending, Insight):
             standing = Standing(self._last_id(), len(self._steps) + 1, len(self.tokens), self._own_s)
             self.stop_reason = reason_to_stop(standing, self.settings, self.model.info)
             if self.stop_reason is StopReason.OUT_OF_MEMORY:
-                self.error = OutOfMemory(detail=f"KV cache: capped at {self.settings.kv_limit_bytes} B").info
+                self.error = OutOfMemory(cause="cap", detail=f"KV cache: capped at {self.settings.kv_limit_bytes} B").info
         return self.stop_reason is None
 
     def _last_id(self) -> int:

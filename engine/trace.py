@@ -17,6 +17,7 @@ from engine.run_settings import RunSettings as RunSettings
 SCHEMA_VERSION = 1
 TokenKind = Literal["template", "prompt", "generated"]
 LoadStage = Literal["download", "verify", "convert", "load", "warm_up"]
+ChosenBy = Literal["sampler", "reader", "forced"]  # who chose a token; "reader": the first token of a branch, "forced": Run(forced=…)
 
 
 class RunStatus(StrEnum):
@@ -145,7 +146,8 @@ class PrefillTrace:
     ttft_s = queue_s + template_s + tokenize_s + prefill_s + sample_s. `paused_s` (reader's own pauses) is in none of them.
     `at_s` is the stamp of the first id, counted from submission, pauses included. `kv_tokens` = prompt length.
     `layer_s`: measured time of each layer's part of the pass, in order; the rest of prefill_s is embedding, masks and output head.
-    `drawn`: as in DecodeStep. `recorded_bytes` 0 although attention was to be captured: over the limit, maps are read once more on demand.
+    `drawn`, `chosen_by`: as in DecodeStep. `recorded_bytes` 0 although attention was to be captured: over the limit, maps are read once
+    more on demand.
     """
 
     prompt_tokens: int
@@ -164,6 +166,7 @@ class PrefillTrace:
     layer_s: tuple[float, ...] = ()
     peak: WorkPeak | None = None
     drawn: float | None = None
+    chosen_by: ChosenBy = "sampler"
 
     @property
     def ttft_s(self) -> float:
@@ -178,7 +181,7 @@ class DecodeStep:
     the rest was waiting for other runs' turns. `busy_s`: the step's own time, forward and sampling included.
     `kv_tokens` and `kv_bytes` are measured on the cache tensors after the step. `parts`: None where they were not measured.
     `drawn`: the random number in [0, 1) of this step; greedy runs draw it too and leave it unused, a token that was not the sampler's
-    choice (forced, or the first of a branch) keeps the number that would have decided. None: not known.
+    choice (`chosen_by`) keeps the number that would have decided. None: not known.
     """
 
     index: int
@@ -195,6 +198,7 @@ class DecodeStep:
     recorded_bytes: int
     parts: StepParts | None = None
     drawn: float | None = None
+    chosen_by: ChosenBy = "sampler"
 
     @property
     def waited_s(self) -> float:

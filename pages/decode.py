@@ -4,11 +4,11 @@ import statistics
 
 import streamlit as st
 
-from ui import numbers, panels, state
+from ui import looking, numbers, panels, state
 from ui.components.answer import answer
 from ui.components.clock import clock
 from ui.components.meters import meters
-from ui.sections import branches, cells, endings, stages, step, timeline
+from ui.sections import branches, cells, contents, endings, stages, step, timeline
 from ui.state import t
 
 panels.head("decode")
@@ -17,6 +17,7 @@ if view is None:
     st.stop()
 run = panels.live(view)
 panels.little_room(view)
+contents.show(view)
 found: numbers.Evidence | None = "measured" if view.prefill else None  # nothing to vouch for yet
 
 # 1 · the answer grows
@@ -24,6 +25,7 @@ with panels.card("answer"):
     panels.card_title(t("decode.answer"), None, t("decode.answer_note"))
     answer(**run, labels=state.labels("answer"), key="decode_answer")
     panels.ending(view, told=True)
+    st.caption(t("decode.loop"))
 timeline.show(view)
 
 # 2 · the notes, and what may come next
@@ -40,20 +42,18 @@ branches.show(view)
 
 # 4 · the clock
 with panels.card("meters"):
-    panels.card_title(t("decode.meters"), found)
+    panels.card_title(t("decode.meters"), found, anchor="clock")
     meters(**run, **numbers.notes_formula(view), labels=state.labels("meters"), key="decode_meters")
     clock(**run, labels=state.labels("clock"), key="decode_clock")
+    at = looking.index_shown(view)
+    shown = None if at is None else view.steps[at - 1] if at else view.prefill
+    if shown and view.model:  # the numbers beside their formula, as they stood when this was drawn
+        panels.formula_check(view.model, shown.kv_tokens, shown.kv_bytes)
 
-# 5 · the numbers beside their formula, as they stand when the run pauses or ends
-last = view.steps[-1] if view.steps else view.prefill
-if last and view.model:
-    panels.formula_check(view.model, last.kv_tokens, last.kv_bytes)
-st.markdown(t("decode.loop"))
-
-# 6 · every way to end
+# 5 · every way to end
 endings.show(view)
 
-# 7 · predict, then check: is the tenth token slower than the first?
+# 6 · predict, then check: are late tokens slower than early ones?
 third = len(view.steps) // 3
 early = statistics.median(step.busy_s for step in view.steps[:third]) if third >= 4 else 0.0
 late = statistics.median(step.busy_s for step in view.steps[-third:]) if third >= 4 else 0.0

@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from engine.trace import RunStatus
-from ui import numbers, panels
+from engine.generate.detokenize import answer_text
+from engine.trace import RunStatus, Token
+from ui import looking, numbers, panels
 from ui.sections import handing
 from ui.state import t
 
@@ -16,27 +17,32 @@ if view is None:
 handing.show(view)
 panels.ending(view, told=True)
 
-# 2 · the numbers, of what is shown
-special = handing.special_shown()
-generated = view.generated
-marks = sum(token.special for token in generated)
-size = sum(len(token.raw) for token in generated if special or not token.special)
-waiting = sum(1 for token in generated if not token.text and token.raw and not token.special)
+
+def partial(tokens: tuple[Token, ...]) -> int:
+    """How many of them hold no whole character."""
+    return sum(1 for token in tokens if not token.text and token.raw and not token.special)
+
+
+# 2 · the numbers, of what is shown: where the reader looks back, up to there
+special, at = handing.special_shown(), looking.index_shown(view)
+shown = () if at is None else view.generated[: at + 1]
+marks = sum(token.special for token in shown)
+size = sum(len(token.raw) for token in shown if special or not token.special)
 panels.figures(
     [
-        numbers.Figure(t("detokenize.tokens"), f"{len(generated) - marks:,} + {marks:,}", "measured", t("detokenize.tokens_help")),
+        numbers.Figure(t("detokenize.tokens"), f"{len(shown) - marks:,} + {marks:,}", "measured", t("detokenize.tokens_help")),
         numbers.Figure(t("detokenize.size"), f"{size:,}", "measured"),
-        numbers.Figure(t("detokenize.characters"), f"{len(numbers.answer_text(view, special=special)):,}", "measured"),
-        numbers.Figure(t("detokenize.partial"), f"{waiting:,}", "measured", t("detokenize.partial_help")),
+        numbers.Figure(t("detokenize.characters"), f"{len(answer_text(shown, skip_special=not special)):,}", "measured"),
+        numbers.Figure(t("detokenize.partial"), f"{partial(shown):,}", "measured", t("detokenize.partial_help")),
     ]
 )
 
 # 3 · the whole answer, decoded once more in one go
 handing.check(view)
 
-# 4 · predict, then check
-ended = view.status == RunStatus.ENDED and bool(generated)
-check = t("detokenize.check", waiting=waiting, tokens=len(generated))
+# 4 · predict, then check, of the whole answer
+ended, waiting = view.status == RunStatus.ENDED and bool(view.generated), partial(view.generated)
+check = t("detokenize.check", waiting=waiting, tokens=len(view.generated))
 panels.predict("detokenize", ("yes", "no"), ("no" if waiting else "yes") if ended else None, check)
 panels.how("detokenize", ("engine/generate/detokenize.py", "Detokenizer.push"))
 panels.go_on("home")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.model.layers import decoder_layers
 from engine.run import Run
 from engine.run_settings import RunSettings
 from tests.prompts import prompt_of
@@ -47,6 +50,17 @@ def forced_to(run: Run, index: int, token_id: int) -> Run:
     fresh = Run(run.model, run.prompt, run.settings, forced=(*written(run)[:index], token_id))
     list(fresh.decode())
     return fresh
+
+
+@contextmanager
+def passes(model: LoadedModel) -> Iterator[list[int]]:
+    """Tokens of each forward pass through the model's layers that is made while inside."""
+    lengths: list[int] = []
+    handle = decoder_layers(model.model)[0].register_forward_pre_hook(lambda _, given: lengths.append(given[0].shape[1]))
+    try:
+        yield lengths
+    finally:
+        handle.remove()
 
 
 def assert_equal(one: Run, other: Run) -> None:

@@ -94,11 +94,12 @@ class Hall:
         pace_s: float = 0.0,
         ready: bool = True,
         allowance: int = 0,
+        owes_first: bool = False,
         **work: object,
     ) -> Job:
         self.works[name] = CountingWork(name, self.clock, self.diary, **work)
         status = RunStatus.QUEUED if play else RunStatus.PAUSED
-        job = Job(name, session, self.works[name], self.clock.now, "model", ready, pace_s, status, allowance)
+        job = Job(name, session, self.works[name], self.clock.now, "model", ready, pace_s, status, allowance, owes_first)
         self.scheduler.add(job)
         return job
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from engine import codec
-from engine.branching import stem_of
 from engine.serve.book import Book, Entry
 from engine.serve.protocol import Message, Prefilled, StatusChanged, Stepped, Submit, Tokenized
+from engine.stem import stem_of
 from engine.trace import RunSettings, RunStatus, StopReason
 from tests.samples import INFO, PREFILL, step, token
 

@@ -31,11 +31,12 @@ TORCH_FREE = {
     "engine.kv.sizes",
     "engine.measure.flops",
     "engine.measure.latency",
+    "engine.measure.reading",
     "engine.serve.client",
     "engine.serve.asks",
     "engine.serve.protocol",
     "engine.run_settings",
-    "engine.branching",
+    "engine.stem",
     "engine.generate.stages",
 }
 HEAVY = ("torch", "transformers", "tokenizers", "accelerate", "gguf")
@@ -93,17 +94,17 @@ def test_pictures_are_pure(path: Path) -> None:
     assert rooms_of(path) <= {"engine.trace", "engine.findings", "ui.theme", "ui.i18n", "ui.literal", "ui.figures"}
 
 
-BORDER = ("engine.trace", "engine.run_settings", "engine.branching", "engine.findings", "engine.errors", "engine.codec", "engine.settings")
+BORDER = ("engine.trace", "engine.run_settings", "engine.stem", "engine.findings", "engine.errors", "engine.codec", "engine.settings")
 SERVE_APP_SIDE = (
     *("message", "asks", "protocol", "client", "book", "keeper", "link", "questions"),
-    *("stock", "watcher", "wire", "job", "holding", "scheduler", "window"),
+    *("stock", "supply", "watcher", "wire", "job", "rings", "errand", "holding", "scheduler", "recall", "window"),
 )
 ENGINE_ARROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("engine.errors",), ()),
     (("engine.settings",), ("engine.errors",)),
     (("engine.run_settings",), ("engine.errors",)),
     (("engine.trace",), ("engine.errors", "engine.model.shape", "engine.codec", "engine.run_settings")),
-    (("engine.branching",), ("engine.errors", "engine.trace")),
+    (("engine.stem",), ("engine.errors", "engine.trace")),
     (("engine.codec",), ("engine.errors", "engine.model.shape", "engine.trace")),
     (("engine.findings",), ("engine.trace",)),
     (("engine.model.shape", "engine.model.registry"), ("engine.errors",)),
@@ -218,6 +219,47 @@ def _places(text: str) -> set[str]:
     return {name for _, name, _, _ in Formatter().parse(text) if name}
 
 
+# Beginnings of keys that are made in two steps: a word of the code follows, or, for the last, what an error tells.
+MADE_KEYS = ("branches.end_", "errors.field_", "errors.reason_", "errors.invalid_setting_", "errors.out_of_range_")
+TOLD_KEYS = "errors.detail_"
+
+
+def test_every_text_is_used() -> None:
+    """Each key stands in the code: as it is, or as a pattern (f"{page}.guess_", "endings." + name) whose places are filled by words of the
+    code. components.toml is held against the components' scripts elsewhere (tests/unit/test_components.py)."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in in_room("engine", "ui", "pages")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    words = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    words |= {str(number) for number in range(10)}
+    patterns = {tuple(_pattern(node)) for node in nodes if isinstance(node, ast.JoinedStr)}
+    patterns |= {(word, None) for word in MADE_KEYS} | {(word, None) for word in words if re.fullmatch(r"[a-z]+\.(\w+_)?", word)}
+    patterns = {pattern for pattern in patterns if any(re.search(r"\w", part or "") for part in pattern)}
+    for path in TEXTS:
+        for key in tomllib.loads(path.read_text(encoding="utf-8")) if path.stem != "components" else ():
+            full = f"{path.stem}.{key}"
+            known = full in words or full.startswith(TOLD_KEYS) or any(_filled(full, pattern, words) for pattern in patterns)
+            assert known, f"{path.name} [{key}] is said nowhere"
+
+
+def _pattern(node: ast.JoinedStr) -> Iterator[str | None]:
+    """The parts of an f-string; None stands for a place. One that ends in "." or "_" may go on: it is a prefix."""
+    for part in node.values:
+        yield str(part.value) if isinstance(part, ast.Constant) else None
+    if isinstance(node.values[-1], ast.Constant) and str(node.values[-1].value).endswith((".", "_")):
+        yield None
+
+
+def _filled(text: str, pattern: tuple[str | None, ...], words: set[str]) -> bool:
+    """Whether `text` is `pattern` with a word or nothing in each of its places."""
+    if not pattern:
+        return not text
+    first, rest = pattern[0], pattern[1:]
+    if first is not None:
+        return text.startswith(first) and _filled(text.removeprefix(first), rest, words)
+    ends = [0, *(end for end in range(1, len(text) + 1) if text[:end] in words)]
+    return any(_filled(text[end:], rest, words) for end in ends)
+
+
 def test_no_reader_facing_chinese_in_code() -> None:
     """Python code outside tests holds no Chinese but the product's own name (launch.py speaks before assets can be read)."""
     for path in in_room("engine", "ui", "pages"):
@@ -234,6 +276,13 @@ def test_pages_leave_torch_out() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_only_live_speaks_to_python() -> None:
+    """What a component says goes through live.tell or live.keep, which keep quiet while another page is on its way."""
+    for path in (ROOT / "assets" / "components").rglob("*.js"):
+        said = re.findall(r"setTriggerValue|setStateValue", path.read_text(encoding="utf-8"))
+        assert not said or path.parent.name == "live", f"{path} speaks to Python by itself"
 
 
 def test_no_remote_addresses_in_components() -> None:

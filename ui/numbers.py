@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from engine.errors import UnsupportedConfig
 from engine.generate import detokenize
 from engine.kv import sizes
 from engine.measure.latency import LatencySummary, summarize
+from engine.measure.reading import step_reads
 from engine.trace import ModelInfo, RunView
 from ui.state import t
 
@@ -82,8 +84,19 @@ def answer_text(view: RunView, *, special: bool = False) -> str:
 
 
 def notes_formula(view: RunView | None) -> dict[str, Any]:
-    """What the browser needs to multiply the formula out itself: tokens that each layer can hold at rest, bytes per layer and token."""
+    """What the browser needs to multiply the formula out itself: per layer the tokens that it reads, bytes per layer and token."""
     if view is None or view.model is None:
         return {}
-    windows = [None if window is None else window - 1 for window in view.model.shape.layer_windows]
-    return {"windows": windows, "layer_token_bytes": sizes.layer_token_width(view.model.shape) * view.model.dtype_bytes}
+    shape = view.model.shape
+    return {"windows": list(shape.layer_windows), "layer_token_bytes": sizes.layer_token_width(shape) * view.model.dtype_bytes}
+
+
+def reading_formula(view: RunView | None) -> dict[str, Any]:
+    """The same, and the bytes of weights that every step reads: all that it takes to say at any context what engine.measure.reading says.
+    Without the latter where the model does not tell what its steps read."""
+    if view is None or view.model is None:
+        return {}
+    try:
+        return {**notes_formula(view), "weights_read_bytes": step_reads(view.model, 1).weights_bytes}
+    except UnsupportedConfig:
+        return notes_formula(view)

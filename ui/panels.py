@@ -16,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import EngineError, ErrorInfo
 from engine.trace import ModelInfo, RunStatus, RunView, room_left
-from ui import asking, channel, navigation, numbers, state
+from ui import asking, channel, ends, navigation, numbers, state
 from ui.failures import explain
 from ui.numbers import Evidence, Figure
 from ui.state import t
@@ -81,9 +81,9 @@ def ending(view: RunView, *, told: bool = False) -> None:
         if not told:
             st.caption(f":material/notifications: {explain(view.error)}")
     elif view.error is not None:
-        st.error(explain(view.error), title=t(f"stops.{view.stop_reason}"), icon=":material/error:")
+        st.error(explain(view.error), title=t(f"stops.{ends.sentence(view)}"), icon=":material/error:")
     elif not told:
-        st.caption(f":material/notifications: {t(f'stops.{view.stop_reason}')}")
+        st.caption(f":material/notifications: {t(f'stops.{ends.sentence(view)}')}")
 
 
 def window_on_run(page: str) -> RunView | None:

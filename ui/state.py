@@ -15,7 +15,7 @@ import streamlit as st
 
 from engine.errors import EngineError, ErrorInfo, RunUnknown
 from engine.serve.protocol import SteerAction
-from engine.trace import RunSettings, RunView, StopReason
+from engine.trace import RunSettings, RunView
 from ui import i18n, resources, theme
 
 # Widget keys, shared by the widgets in inputs, transport and the pages.
@@ -41,7 +41,7 @@ END_LENGTH, END_ROOM, END_PAPER, END_BELL_S, END_CUT = "end_length", "end_room",
 CUT_SEEN, WORD_SEEN, COUNT_SEEN = "cutting", "cutting_word", "counting"
 MAP_SEEN, ROW_SEEN, LENS_SEEN, PAIR_FOUND = "map", "row", "lens", "pair"
 LINKS_SEEN, FIRST_SEEN, STRONGEST_PAIR, STRONGEST_KEY = "links", "links_first", "link_pair", "link_key"
-CELL_SEEN, STAGES_SEEN, DECODED_SEEN, GLANCE_SEEN = "cell", "stages", "decoded", "glance"
+CELL_SEEN, STAGES_SEEN, DECODED_SEEN, GLANCE_SEEN, HELD_SEEN = "cell", "stages", "decoded", "glance", "held"
 
 _SESSION, _RUN, _KEY, _CURSOR = "session_id", "run_id", "run_key", "cursor"
 _NOTICE, _CHANNEL, _FOUND, _TERMS = "notice", "channel", "found_", "terms"
@@ -141,7 +141,7 @@ def labels(component: str) -> dict[str, str]:
     """The words of one component in this session's language; the answer sheet also says how a run ended."""
     words = i18n.labels(language(), component)
     if component == "answer":
-        words |= {f"answer_end_{reason}": t(f"stops.{reason}") for reason in StopReason}
+        words |= {f"answer_end_{name}": t(f"stops.{name}") for name in i18n.table("stops")}
         words["answer_end_unwatched"] = t("errors.unwatched")
     return words
 

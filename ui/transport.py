@@ -18,7 +18,7 @@ from ui.components.pulse import pulse
 from ui.state import t
 
 FALLBACK_POLL_S = 1.0
-FALLBACK_HOLD_S = 3.0  # at rest: only to say that somebody is still looking, well within a lease (6 s)
+FALLBACK_HOLD_S = 3.0  # at rest: only to say that somebody is still looking, well within a lease (engine.settings.LEASE_S)
 AT_REST = {RunStatus.PAUSED, RunStatus.ENDED}
 
 

@@ -1,24 +1,24 @@
 """How a run leaves another one: its live memory up to the fork, and the fork's own token, rewritten.
 
-The memory is taken over from the other run, as slices, or, where that does not hold what is needed, read once more. Knows steppers and
+The memory is taken over from the other run, or, where that does not hold what is needed, read once more. Knows steppers and
 traces; does not know runs, their clocks or their ends.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from engine.branching import Stem
 from engine.errors import StagesUnavailable
 from engine.generate.sampling import as_scores, candidates_of, distribution
 from engine.generate.stepper import Stepper
 from engine.kv.cache import LiveCache
 from engine.measure.clock import Clock
 from engine.model.device import threads
+from engine.stem import Stem
 from engine.trace import Candidate, DecodeStep, PrefillTrace, RunSettings
 
 if TYPE_CHECKING:
@@ -66,19 +66,23 @@ def _read_again(stepper: Stepper, stem: Stem, thread_count: int) -> None:
 
 def rewritten(stem: Stem, stepper: Stepper, model: LoadedModel, settings: RunSettings) -> tuple[PrefillTrace, tuple[DecodeStep, ...]]:
     """The traces of `stem` with its token in the last one: the same times, the bytes that `stepper` holds now, the same candidates
-    and the token, if it was none of them.
+    and the token, if it was none of them; chosen by the reader.
     """
     token = model.vocabulary.token(stem.token_id, "generated", len(stem.tokens) + stem.index)
     candidates = stem.newest.candidates
     if all(one.id != token.id for one in candidates):
         added = _candidate(_scores(stem, stepper, model), token.id, model, settings)
         candidates = tuple(sorted((*candidates, added), key=lambda one: -one.probability))
-    held, tokens, recorded = stepper.cache.bytes(), stepper.cache.tokens(), stepper.recorded_bytes()
+    told: dict[str, Any] = {
+        "candidates": candidates,
+        "chosen_by": "reader",
+        "kv_bytes": stepper.cache.bytes(),
+        "kv_tokens": stepper.cache.tokens(),
+        "recorded_bytes": stepper.recorded_bytes(),
+    }
     if not stem.steps:
-        prefill = replace(stem.prefill, first=token, candidates=candidates, kv_bytes=held, kv_tokens=tokens, recorded_bytes=recorded)
-        return prefill, ()
-    step = replace(stem.steps[-1], token=token, candidates=candidates, kv_bytes=held, kv_tokens=tokens, recorded_bytes=recorded)
-    return stem.prefill, (*stem.steps[:-1], step)
+        return replace(stem.prefill, first=token, **told), ()
+    return stem.prefill, (*stem.steps[:-1], replace(stem.steps[-1], token=token, **told))
 
 
 def _scores(stem: Stem, stepper: Stepper, model: LoadedModel) -> np.ndarray:

@@ -18,7 +18,7 @@ def check_limit(shape: ModelShape, tokens: int, dtype_bytes: int, limit_bytes: i
     """Raises OutOfMemory if the cache of `tokens` tokens would exceed its cap."""
     needed = kv_bytes(shape, tokens=tokens, dtype_bytes=dtype_bytes, between_steps=True)
     if limit_bytes is not None and needed > limit_bytes:
-        raise OutOfMemory(detail=f"KV cache: {needed} B needed, {limit_bytes} B allowed")
+        raise OutOfMemory(cause="cap", detail=f"KV cache: {needed} B needed, {limit_bytes} B allowed")
 
 
 def read_prompt(stepper: Stepper, tokens: Sequence[Token], thread_count: int, forced: int | None = None) -> Advance:

@@ -14,7 +14,7 @@ import torch
 from engine.errors import NotFinite, OutOfRange
 from engine.generate.stages import Scores, Shares, chances, fallen_on
 from engine.generate.tokens import Vocabulary, whole_text
-from engine.trace import Candidate, RunSettings
+from engine.trace import Candidate, ChosenBy, RunSettings
 
 CANDIDATES = 10
 
@@ -23,12 +23,13 @@ CANDIDATES = 10
 class Picked:
     """The chosen id, and the ten most likely by the model's own probability (an eleventh if the chosen one is not among them).
 
-    `drawn`: the random number in [0, 1) that decided, or would have decided.
+    `drawn`: the random number in [0, 1) that decided, or, where `chosen_by` is not the sampler, would have decided.
     """
 
     id: int
     candidates: tuple[Candidate, ...]
     drawn: float
+    chosen_by: ChosenBy
 
 
 class Sampler:
@@ -55,7 +56,8 @@ class Sampler:
         drawn = self._number()
         shares = None if self._settings.temperature == 0 else distribution(scores, self._settings)
         chosen = forced if forced is not None else best if shares is None else fallen_on(shares, drawn)
-        return Picked(chosen, candidates_of(scores, best, shares, chosen, vocabulary), drawn)
+        candidates = candidates_of(scores, best, shares, chosen, vocabulary)
+        return Picked(chosen, candidates, drawn, "sampler" if forced is None else "forced")
 
     def skip(self, count: int) -> None:
         """Go on as after `count` picks."""

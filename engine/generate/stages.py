@@ -7,6 +7,7 @@ would wake all of them for each tiny operator and wait for a busy machine (measu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -108,7 +109,7 @@ def stages_of(scores: Scores, settings: RunSettings, *, index: int, drawn: float
         temperature=settings.temperature,
         top_k=settings.top_k,
         top_p=settings.top_p,
-        rows=tuple(StageRow(id, *spell(id), *numbers) for id, *numbers in rows),
+        rows=tuple(StageRow(id, *spell(id), logit if logit > -math.inf else None, *others) for id, logit, *others in rows),
         vocabulary=scores.size,
         kept_top_k=made.kept_top_k,
         kept_top_p=made.kept_top_p,

@@ -23,6 +23,7 @@ from engine.model.attend import recording
 from engine.model.capture import Recorder
 from engine.model.device import threads
 from engine.model.layers import LayerWatch, StateWatch
+from engine.model.owned import owned
 from engine.model.readout import OutputHead
 from engine.model.stepparts import PartWatch
 from engine.trace import RunSettings, StepParts, WorkPeak
@@ -125,8 +126,13 @@ class Stepper:
     def recorded_bytes(self) -> int:
         return 0 if self.recorder is None else self.recorder.recorded_bytes()
 
+    def looks_bytes(self) -> int:
+        """Bytes of what is kept for looks besides cache and recorder. Any thread may ask."""
+        hidden = self.last_hidden
+        return self.heads_bytes() + self.rereading.kept_bytes() + (0 if hidden is None else hidden.nbytes)
+
     def heads_bytes(self) -> int:
-        """Bytes of what is kept to have logits again. Any thread may ask."""
+        """Bytes of what is kept to have logits again; a branch counts what it has from its parent too. Any thread may ask."""
         evidence, asked = self._evidence, self._asked
         rows = [head.nbytes for head in tuple(self.heads)]
         return sum(rows) + (0 if evidence is None else evidence[1].nbytes) + (0 if asked is None else asked[1].nbytes)
@@ -159,8 +165,7 @@ class Stepper:
         self.heads.append(state)
         self._head_threads.append(thread_count)
         if not self._trusted:
-            whole = logits.untyped_storage().nbytes() == logits.nbytes  # else of a model that gives the logits of every position
-            self._evidence = (state, logits if whole else logits.clone())
+            self._evidence = (state, owned(logits))  # a view, where a model gives the logits of every position
 
     def _forward(self, ids: torch.Tensor) -> torch.Tensor:
         with recording(self.recorder), self._parts:

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from engine.errors import OutOfRange
 from engine.model.forward import Forward, empty_cache
+from engine.model.owned import owned
 
 
 class LiveCache:
@@ -32,7 +33,10 @@ class LiveCache:
         tokens = self.tokens()
         marks = [id(layer.keys) for layer in self._layers]
         try:
-            return self._forward(ids, self._cache)
+            logits = self._forward(ids, self._cache)
+            if ids.shape[1] > 1:
+                self._let_go()
+            return logits
         except BaseException:
             self._roll_back(tokens, marks)
             raise
@@ -42,7 +46,7 @@ class LiveCache:
         return self._cache.get_seq_length()
 
     def bytes(self) -> int:
-        """Σ nbytes of the key and value tensors."""
+        """Σ nbytes of the key and value tensors: of their storages, but for the one token that a sliding layer has just pushed out."""
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in self._layers if layer.keys is not None)
 
     def layer_count(self) -> int:
@@ -68,8 +72,8 @@ class LiveCache:
     def fork(self, tokens: int) -> LiveCache | None:
         """A cache that holds the first `tokens` tokens of this one and goes on by itself; this one stays as it is.
 
-        Nothing is copied: its tensors are views, and growing makes new ones. None where a sliding layer has forgotten what the next
-        token would see.
+        A part of a tensor is copied: a view of it would keep all of it alive when this cache is gone. A whole one is shared until either
+        cache grows, which makes new ones; both count it. None where a sliding layer has forgotten what the next token would see.
         """
         assert 0 < tokens <= self.tokens()
         first_held = [self.tokens() - layer.keys.shape[-2] for layer in self._layers]
@@ -79,11 +83,19 @@ class LiveCache:
         twin = LiveCache(self._model)
         for source, target, held, seen in zip(self._layers, twin._layers, first_held, first_seen, strict=True):
             target.lazy_initialization(source.keys, source.values)
-            target.keys = source.keys[:, :, seen - held : tokens - held]
-            target.values = source.values[:, :, seen - held : tokens - held]
+            target.keys = owned(source.keys[:, :, seen - held : tokens - held])
+            target.values = owned(source.values[:, :, seen - held : tokens - held])
             if target.is_sliding:
                 target.cumulative_length = tokens
         return twin
+
+    def _let_go(self) -> None:
+        """A sliding layer's window is cut out of a tensor of all that was read: keep no more of it than the window. All or nothing, so
+        that a pass that fails here can still be undone.
+        """
+        kept = [(layer, owned(layer.keys), owned(layer.values)) for layer in self._layers if layer.keys is not None]
+        for layer, keys, values in kept:
+            layer.keys, layer.values = keys, values
 
     def _roll_back(self, tokens: int, marks: list[int]) -> None:
         """Undo a forward pass that stopped half-way: some layers have grown, some have not, one may be in between."""

@@ -16,6 +16,7 @@ Knows a model's numbers; does not know clocks, tensors or devices.
 from __future__ import annotations
 
 from engine.errors import InvalidSetting, UnsupportedConfig
+from engine.measure.reading import tokens_read, windows_read
 from engine.model.shape import ModelShape
 from engine.trace import ModelInfo
 
@@ -25,7 +26,6 @@ def prefill_flops(info: ModelInfo, tokens: int) -> int:
 
     Raises InvalidSetting for tokens < 1, UnsupportedConfig where the model's numbers do not tell.
     """
-    _at_least_one("tokens", tokens)
     return 2 * _body(info) * tokens + 2 * info.head_parameters + attention_flops(info.shape, tokens)
 
 
@@ -35,9 +35,7 @@ def decode_flops(info: ModelInfo, context: int) -> int:
     For the page on writing, to be held against the bytes that a step has to read. All the steps through a text add up to its prefill but
     for the head, which prefill applies once: by this the tests check both. Raises as `prefill_flops`.
     """
-    _at_least_one("context", context)
-    reads = sum(context if window is None else min(context, window) for window in _windows(info.shape))
-    return 2 * (_body(info) + info.head_parameters) + _flops_per_read(info.shape) * reads
+    return 2 * (_body(info) + info.head_parameters) + _flops_per_read(info.shape) * tokens_read(info.shape, context)
 
 
 def attention_flops(shape: ModelShape, tokens: int) -> int:
@@ -46,8 +44,9 @@ def attention_flops(shape: ModelShape, tokens: int) -> int:
     A position p reads min(p + 1, window) tokens: q·k and the weighting of v take head_dim multiply-adds each. Heads are the query
     heads: sharing notes (GQA) saves memory, not this arithmetic. Raises UnsupportedConfig (MLA, layers that own no notes).
     """
-    _at_least_one("tokens", tokens)
-    return _flops_per_read(shape) * sum(_reads(tokens, window) for window in _windows(shape))
+    if tokens < 1:
+        raise InvalidSetting(field="tokens", value=str(tokens), allowed=">= 1")
+    return _flops_per_read(shape) * sum(_reads(tokens, window) for window in windows_read(shape))
 
 
 def _reads(tokens: int, window: int | None) -> int:
@@ -57,24 +56,10 @@ def _reads(tokens: int, window: int | None) -> int:
 
 
 def _flops_per_read(shape: ModelShape) -> int:
-    if shape.kv_lora_rank is not None:  # keys and values of other widths, and a product more: not in these numbers
-        raise UnsupportedConfig(field="kv_lora_rank", value=str(shape.kv_lora_rank))
     return 4 * shape.num_attention_heads * shape.head_dim
-
-
-def _windows(shape: ModelShape) -> tuple[int | None, ...]:
-    """One per layer. A shape that lists fewer has layers that borrow another's notes, and does not say within which window."""
-    if len(shape.layer_windows) != shape.num_hidden_layers:
-        raise UnsupportedConfig(field="num_kv_shared_layers", value=str(shape.num_hidden_layers - len(shape.layer_windows)))
-    return shape.layer_windows
 
 
 def _body(info: ModelInfo) -> int:
     if info.body_parameters == 0:
         raise UnsupportedConfig(field="body_parameters", value="0")
     return info.body_parameters
-
-
-def _at_least_one(name: str, value: int) -> None:
-    if value < 1:
-        raise InvalidSetting(field=name, value=str(value), allowed=">= 1")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from engine.trace import PrefillTrace, RunRecord, RunView
+from engine.trace import DecodeStep, PrefillTrace, RunRecord, RunView
 
 MIN_STEPS_FOR_PERCENTILES = 20
 
@@ -32,7 +32,7 @@ class LatencySummary:
 
     tokens: ids really generated. itl_s: one value per decode step. tpot_s: (t_last − t_first − pauses) / (tokens − 1).
     p50_itl_s, p95_itl_s: from 20 steps on. waited_s: the part of all itl_s spent waiting for other runs' turns.
-    paused_s: the reader's pauses, the ones before the first id included.
+    paused_s: the reader's pauses, the ones before the first id included. worked_s: the run's own work, as a time limit counts it.
     decode_tokens_per_s = 1 / tpot_s; overall_tokens_per_s = tokens / (t_last − t_submit − pauses).
     """
 
@@ -45,6 +45,7 @@ class LatencySummary:
     p95_itl_s: float | None
     waited_s: float
     paused_s: float
+    worked_s: float
     decode_tokens_per_s: float | None
     overall_tokens_per_s: float | None
 
@@ -53,7 +54,7 @@ def summarize(record: RunRecord | RunView) -> LatencySummary:
     """The latency figures of a run, whatever its state: also of one that is still going on or was stopped early."""
     prefill = record.prefill
     if prefill is None:
-        return LatencySummary(0, None, None, None, (), None, None, 0.0, 0.0, None, None)
+        return LatencySummary(0, None, None, None, (), None, None, 0.0, 0.0, 0.0, None, None)
     steps = record.steps
     itl_s = tuple(step.itl_s for step in steps)
     decode_pauses_s = sum(step.paused_s for step in steps)
@@ -71,9 +72,15 @@ def summarize(record: RunRecord | RunView) -> LatencySummary:
         p95_itl_s=p95_itl_s,
         waited_s=sum(step.waited_s for step in steps),
         paused_s=paused_s,
+        worked_s=worked_s(prefill, steps),
         decode_tokens_per_s=_per_second(1, tpot_s),
         overall_tokens_per_s=_per_second(1 + len(steps), last_s - paused_s),
     )
+
+
+def worked_s(prefill: PrefillTrace, steps: tuple[DecodeStep, ...]) -> float:
+    """Seconds of work in all of this: without queue, pauses and other runs' turns."""
+    return prefill.ttft_s - prefill.queue_s + sum(step.busy_s for step in steps)
 
 
 def _parts(prefill: PrefillTrace) -> TtftParts:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from engine.model.attention import LayerStates
+from engine.model.owned import owned
 
 # Arguments with which a model adds a term to its scores that softmax(q·kᵀ·scaling) leaves out.
 _EXTRA_TERMS = {"softcap": "softcap", "s_aux": "sinks", "position_bias": "position"}
@@ -81,9 +82,7 @@ class Recorder:
         return rows
 
     def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor itself where it owns its storage, else a copy: a view would keep the larger storage alive."""
-        if tensor.untyped_storage().nbytes() != tensor.nbytes:
-            tensor = tensor.clone(memory_format=torch.contiguous_format)
+        tensor = owned(tensor)
         self._bytes += tensor.untyped_storage().nbytes()
         return tensor
 
@@ -123,7 +122,7 @@ class Recorder:
     def fork(self, tokens: int) -> Recorder:
         """A recorder that holds the first `tokens` rows of this one and goes on by itself; nothing where this one was full.
 
-        Whole blocks are shared between the two, of a longer one its part is copied.
+        Of a block that is longer its part is copied. Whole blocks are shared, and counted by both: each keeps them if the other one goes.
         """
         twin = Recorder(self._limit_bytes, self._layer_count)
         twin.reason, twin.full = self.reason, self.full

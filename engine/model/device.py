@@ -82,7 +82,7 @@ def memory_checked() -> Iterator[None]:
         yield
     except Exception as error:
         if is_memory_full(error):
-            raise OutOfMemory(detail=str(error).partition("\n")[0] or type(error).__name__) from error
+            raise OutOfMemory(cause="device", detail=str(error).partition("\n")[0] or type(error).__name__) from error
         raise
 
 

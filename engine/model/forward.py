@@ -58,4 +58,7 @@ def empty_cache(model: PreTrainedModel) -> DynamicCache:
     for layer in cache.layers:
         if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer):
             raise UnsupportedConfig(field="layer_types", value=type(layer).__name__)
+        window = getattr(layer, "sliding_window", None)
+        if window is not None and window < 2:  # transformers cuts [-window + 1:], which for 1 is all of it
+            raise UnsupportedConfig(field="sliding_window", value=str(window))
     return cache

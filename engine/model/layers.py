@@ -198,7 +198,7 @@ class StateWatch:
         """
         if self._states is None or not torch.equal(self._states[-1], last):
             return None
-        return list(self._states[len(self._states) - 1 - count : -1].clone())
+        return [state.clone() for state in self._states[len(self._states) - 1 - count : -1]]  # views would keep each other alive
 
     def _seen(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if threading.get_ident() == self._thread:

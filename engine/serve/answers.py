@@ -114,12 +114,13 @@ class Answers:
 
     def _decoded(self, question: AskDecoded) -> str:
         model = self._shelf.find(Wanted(question.model, question.device))
-        tokenizer, count = model.tokenizer, model.shape.vocab_size
+        tokenizer, vocabulary, count = model.tokenizer, model.vocabulary, model.shape.vocab_size
         del model  # it may have to make room meanwhile
         stranger = next((id for id in question.ids if not 0 <= id < count), None)
         if stranger is not None:
             raise OutOfRange(field="id", value=stranger, count=count)
-        return str(tokenizer.decode(list(question.ids), skip_special_tokens=question.skip_special))
+        with vocabulary.lock:  # the worker may be encoding with the same tokenizer
+            return str(tokenizer.decode(list(question.ids), skip_special_tokens=question.skip_special))
 
     def _read(self, question: AskTerms | AcceptTerms) -> str:
         if isinstance(question, AskTerms):

@@ -17,12 +17,14 @@ import msgspec
 
 from engine import codec
 from engine.errors import EngineLost, ErrorInfo, RunUnknown, TooManyRuns
+from engine.serve.asks import Look
 from engine.serve.protocol import Branched, Glanced, Prefilled, Snapshot, StatusChanged, Stepped, Submit, Tokenized
+from engine.serve.recall import Asked
 from engine.serve.watcher import Watcher, wake
 from engine.trace import DecodeStep, ModelInfo, Origin, PrefillTrace, RunStatus, RunView, StopReason, Token
 
 STEPS_KEPT = 65_536  # over all records; about 200 MB
-LIVE_BRANCHES = 8  # of one run that may go on; each holds memory in the engine for as long as anybody watches one of them
+LIVE_BRANCHES = 8  # of one run, itself included, that may go on; each holds memory in the engine until it has ended
 
 RunEvent = Tokenized | Branched | Prefilled | Stepped | Glanced | StatusChanged
 
@@ -77,6 +79,11 @@ class Entry:
         else:
             self.status, self.stop_reason, self.error = event.status, event.stop_reason, event.error
 
+    def asked(self, question: Look) -> Asked:
+        """The question together with what of this run its answer depends on."""
+        read = 0 if self.prefill is None else len(self.tokens) + len(self.steps)
+        return Asked.of(question, self.link, read, None if self.model is None else self.model.shape.layer_windows)
+
     def snapshot(self) -> RunView:
         """Made when somebody looks and something is new."""
         if self.view is None:
@@ -102,10 +109,16 @@ class Entry:
 
 
 class Book:
-    """Thread-safe. `clock` gives seconds."""
+    """Thread-safe. `clock` gives seconds. `left(run_id)` is told when a record leaves; it may ask nothing of the book."""
 
-    def __init__(self, kept_runs: int, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kept_runs, self._lease_s, self._clock = kept_runs, lease_s, clock
+    def __init__(
+        self,
+        kept_runs: int,
+        lease_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        left: Callable[[str], None] = lambda run_id: None,
+    ) -> None:
+        self._kept_runs, self._lease_s, self._clock, self._left = kept_runs, lease_s, clock, left
         self._lock = threading.Lock()
         self._closed = False
         self._numbers = itertools.count()
@@ -192,15 +205,15 @@ class Book:
                 entry.given_up = True
         return [entry.command.run_id for entry in entries]
 
-    def crowded_out(self, run_id: str) -> list[str]:
-        """Branches of the same family that have to end so that not too many can go on: the ones made first that nobody watches."""
-        now = self._clock()
+    def crowded_out(self, newest: Entry, left: Entry) -> list[str]:
+        """Runs of a family that have to end now that it has a new branch, so that not too many can go on: those that nobody watches and
+        that were looked at longest ago, made first where that is equal; never the new one or the one it left, which is on the screen.
+        """
         with self._lock:
-            family = self.find(run_id).family
-            live = [entry for entry in self._entries.values() if entry.family == family and entry.status is not RunStatus.ENDED]
-            idle = [entry for entry in live if not entry.watchers and entry.wanted_until < now]
-        idle.sort(key=lambda entry: entry.number)
-        return [entry.command.run_id for entry in idle[: max(len(live) - LIVE_BRANCHES, 0)]]
+            live = [one for one in self._entries.values() if one.family == newest.family and one.status is not RunStatus.ENDED]
+            idle = [one for one in live if not one.watchers and one is not newest and one is not left]
+        idle.sort(key=lambda one: (one.wanted_until, one.number))
+        return [one.command.run_id for one in idle[: max(len(live) - LIVE_BRANCHES, 0)]]
 
     # watching
 
@@ -245,6 +258,7 @@ class Book:
                 return
             if entry.status is RunStatus.ENDED:
                 del self._entries[run_id]
+                self._left(run_id)
                 surplus, steps = surplus - 1, steps - len(entry.steps)
                 for watcher in entry.watchers:
                     watcher.over = True

@@ -12,12 +12,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
-import numpy as np
 
 from engine import codec
-from engine.branching import branch_settings, stem_of
 from engine.errors import (
     EngineLost,
     EngineUnavailable,
@@ -47,16 +46,19 @@ from engine.serve.protocol import (
     read_address,
     read_event,
 )
-from engine.serve.questions import Questions
+from engine.serve.questions import Answer, Questions
+from engine.serve.recall import Recall
 from engine.serve.stock import ModelStatus
 from engine.serve.supply import ModelSupply
 from engine.serve.window import RunWindow
 from engine.settings import Settings
+from engine.stem import branch_settings, stem_of
 from engine.trace import RunSettings, RunStatus, RunView, StopReason
 
 __all__ = ["EngineClient", "EngineStatus", "ModelStatus", "Ticket"]
 
 PACE_LIMIT_S = 3600.0
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -74,10 +76,12 @@ class EngineClient(ModelSupply, RunWindow):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._book = Book(settings.kept_runs, settings.lease_s)
+        self._recall = Recall()
+        self._book = Book(settings.kept_runs, settings.lease_s, left=self._recall.forget)
         self._questions = Questions()
         self._keeper = Keeper(settings, self._receive, self._lose)
         self._closed = threading.Event()
+        self._branching = threading.Lock()
 
     def start(self) -> None:
         """Returns at once; the process comes up meanwhile."""
@@ -91,6 +95,7 @@ class EngineClient(ModelSupply, RunWindow):
         self._keeper.close()
         self._questions.fail(EngineUnavailable(detail="closed").info)
         self._book.close()
+        self._recall.clear()
 
     def status(self) -> EngineStatus:
         return self._keeper.status()
@@ -142,13 +147,14 @@ class EngineClient(ModelSupply, RunWindow):
         new_id = secrets.token_urlsafe(16)
         command = Submit(new_id, session, view.model_id, view.device, view.prompt, settings, play, pace_s, asked_at, stem)
         data = codec.dump(command)
-        entry = self._book.add(command, left.key, left)
-        self._book.touch(run_id)
-        if left.status is not RunStatus.ENDED:  # also where it seems to be paused: a click on play may still be on its way
-            self._post(Steer(run_id, "pause"))
-        self._send(data, entry)
-        for other in self._book.crowded_out(new_id):
-            self._post(Steer(other, "stop", error=Unwatched().info))
+        with self._branching:  # no stop for a branch that stands in the book overtakes its own Submit
+            entry = self._book.add(command, left.key, left)
+            self._book.touch(run_id)
+            if left.status is not RunStatus.ENDED:  # also where it seems to be paused: a click on play may still be on its way
+                self._post(Steer(run_id, "pause"))
+            self._send(data, entry)
+            for other in self._book.crowded_out(entry, left):
+                self._post(Steer(other, "stop", error=Unwatched().info))
         return Ticket(new_id, left.key)
 
     def family(self, run_id: str) -> tuple[RunView, ...]:
@@ -173,7 +179,9 @@ class EngineClient(ModelSupply, RunWindow):
             _check_pace(pace_s)
             self._book.set_pace(run_id, pace_s)
         self._book.touch(run_id)
-        if entry.status is not RunStatus.ENDED or action == "cancel":
+        if action == "cancel":
+            self._cancel(run_id)
+        elif entry.status is not RunStatus.ENDED:
             self._post(Steer(run_id, action, pace_s))
 
     def touch(self, run_id: str) -> None:
@@ -207,14 +215,25 @@ class EngineClient(ModelSupply, RunWindow):
     def _post(self, message: Message) -> None:
         self._keeper.post(codec.dump(message))
 
-    def _look(self, question: Look, timeout_s: float) -> np.ndarray | str:
+    def _cancel(self, run_id: str, error: ErrorInfo | None = None) -> None:
+        """End it, where it goes on, and free its live memory; first there, then here: what is asked from now on is asked of the engine."""
+        self._post(Steer(run_id, "cancel", error=error))
+        self._recall.forget(run_id)
+
+    def _look(self, question: Look, timeout_s: float, read: Callable[[Answer], T]) -> T:
         entry = self._book.find(question.run_id)
         self._book.touch(question.run_id)
         if entry.link is not None and entry.link != self._keeper.number:
             raise RunFreed(run=question.run_id)
-        return self._ask(question, timeout_s)
 
-    def _ask(self, question: Question, timeout_s: float) -> np.ndarray | str:
+        def ask(patience_s: float) -> Answer:
+            answer = self._ask(msgspec.structs.replace(question, patience_s=patience_s), patience_s)
+            read(answer)  # what cannot be read is not kept
+            return answer
+
+        return read(self._recall.answer(entry.asked(question), ask, timeout_s))
+
+    def _ask(self, question: Question, timeout_s: float) -> Answer:
         if self._closed.is_set():
             raise EngineUnavailable(detail="closed")
         with self._questions.expecting(question.request_id) as answer:
@@ -247,11 +266,12 @@ class EngineClient(ModelSupply, RunWindow):
             raise Garbled from failure
         error = ErrorInfo("internal", {"detail": str(failure)})
         self._book.apply(StatusChanged(run_id, RunStatus.ENDED, StopReason.ERROR, error))
-        self._post(Steer(run_id, "cancel"))
+        self._cancel(run_id)
 
     def _lose(self, number: int, exit_code: int) -> list[bytes]:
         self._book.lose(number, exit_code)
         self._questions.fail(EngineLost(exit_code=exit_code).info)
+        self._recall.clear()
         return [codec.dump(wish) for wish in self._stock.lose(exit_code)]
 
     # in the reaper's thread
@@ -260,11 +280,11 @@ class EngineClient(ModelSupply, RunWindow):
         """Cancel what nobody watches: a run that goes on ends, one that has ended lets go of its live memory."""
         while not self._closed.wait(min(max(self._settings.lease_s / 4, 0.05), 1.0)):
             for run_id in self._book.unwanted():
-                self._post(Steer(run_id, "cancel", error=Unwatched().info))
+                self._cancel(run_id, Unwatched().info)
 
 
 def _check_pace(pace_s: float) -> None:
-    if not 0.0 <= pace_s <= PACE_LIMIT_S:
+    if not isinstance(pace_s, int | float) or not 0.0 <= pace_s <= PACE_LIMIT_S:
         raise InvalidSetting(field="pace_s", value=str(pace_s), allowed=f"0 … {PACE_LIMIT_S}")
 
 

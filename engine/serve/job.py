@@ -50,7 +50,7 @@ class Job:
     """A run in the engine process. `group` names what it needs (its model); `ready` is False until that is there.
 
     Stamps are seconds of the scheduler's clock. `allowance`: single turns that were asked for while paused; a paused job may come
-    with some.
+    with some. `owes_first`: its first turn is taken even if it is paused before: a branch writes the token that the reader chose.
     """
 
     run_id: str
@@ -62,6 +62,7 @@ class Job:
     pace_s: float = 0.0
     status: RunStatus = RunStatus.QUEUED
     allowance: int = 0
+    owes_first: bool = False
     busy: bool = False
     freed: bool = False
     deferred: list[Request] = field(default_factory=list)  # what was asked while it was busy
@@ -100,7 +101,7 @@ class Job:
         return max(self._idle_since, self._began_at + self.pace_s)
 
     def pause(self, at: float) -> None:
-        self.allowance = 0
+        self.allowance = int(self.owes_first and not self.started)
         self.status = RunStatus.PAUSED
         if self._paused_since is None:  # it was going on, or a single step that had been asked for is not wanted any more
             self._paused_since = max(at, self._idle_since)

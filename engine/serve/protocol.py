@@ -10,10 +10,10 @@ from typing import Literal
 
 import msgspec
 
-from engine.branching import Stem
 from engine.errors import ErrorInfo
 from engine.serve.asks import Question
 from engine.serve.message import Message as Message
+from engine.stem import Stem
 from engine.trace import DecodeStep, LoadStage, ModelInfo, Origin, PrefillTrace, RunSettings, RunStatus, RunView, StopReason, Token
 
 SteerAction = Literal["play", "pause", "step", "stop", "cancel"]

@@ -219,8 +219,19 @@ class Server:
         wanted = Wanted(command.model, command.device)
         work = RunWork(command, lambda: self._pool.take(wanted), at, self._left_by(command))
         status = RunStatus.QUEUED if command.play else RunStatus.PAUSED
-        chosen = int(command.stem is not None and not command.play)  # the token that the reader chose is written at once
-        job = Job(command.run_id, command.session, work, at, wanted, False, command.pace_s, status, chosen)
+        branch = command.stem is not None
+        job = Job(
+            run_id=command.run_id,
+            session=command.session,
+            work=work,
+            submitted_at=at,
+            group=wanted,
+            ready=False,
+            pace_s=command.pace_s,
+            status=status,
+            allowance=int(branch and not command.play),
+            owes_first=branch,
+        )
         self._scheduler.add(job)
         try:
             self._pool.want(wanted)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import secrets
 
-import numpy as np
-
 from engine import codec
 from engine.errors import ModelNotFound
 from engine.model import registry
 from engine.serve.asks import AcceptTerms, AskTerms, Question
 from engine.serve.protocol import LoadModel, Message
+from engine.serve.questions import Answer
 from engine.serve.stock import ModelStatus, Stock
 from engine.settings import Settings
 
@@ -30,7 +29,7 @@ class ModelSupply:
     def _post(self, message: Message) -> None:
         raise NotImplementedError
 
-    def _ask(self, question: Question, timeout_s: float) -> np.ndarray | str:
+    def _ask(self, question: Question, timeout_s: float) -> Answer:
         raise NotImplementedError
 
     def load_model(self, model: str, device: str = "auto") -> None:

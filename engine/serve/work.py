@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from engine.branching import Stem
-from engine.errors import ErrorInfo, RunFreed
+from engine.errors import ErrorInfo, RunFreed, RunNotBegun
 from engine.serve.asks import AskAttention, AskCell, AskLens, AskLinks, AskStages, Look
 from engine.serve.protocol import Branched, Glanced, Message, Prefilled, Stepped, Submit, Tokenized
+from engine.stem import Stem
 from engine.trace import DecodeStep, StopReason, Token
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class RunWork:
         self._command, self._stem = msgspec.structs.replace(command, stem=None), command.stem
         self._model, self._submitted_at, self._left = model, submitted_at, left
         self._run: Run | None = None
+        self._waits = True  # for its first turn
         self._newest = -1  # ordinal of the generated token that was written last
         self._early_pause_s = 0.0
         self._stop_reason: StopReason | None = None
@@ -58,6 +59,7 @@ class RunWork:
 
     def turns(self) -> Iterator[tuple[Message, ...]]:
         """Tokenized, Prefilled, then a Stepped for each further token. A branch begins with the token that it wrote in another's place."""
+        self._waits = False
         stem, self._stem = self._stem, None  # it is large, and a job is remembered for long
         return self._begin() if stem is None else self._begin_branch(stem)
 
@@ -127,7 +129,7 @@ class RunWork:
     def free(self) -> None:
         """Lets go of the run, and with it of the model."""
         self._stop_reason, self._error = self.stop_reason, self.error
-        self._stem = None
+        self._stem, self._waits = None, False
         if self._run is not None:
             self._run.free()
             self._run = None
@@ -151,6 +153,8 @@ class RunWork:
         return 0 if run is None else run.held_bytes()
 
     def _live(self) -> Run:
+        """Raises RunNotBegun; RunFreed, also where it failed before it had any live memory."""
         if self._run is None:
-            raise RunFreed(run=self._command.run_id)
+            kind = RunNotBegun if self._waits else RunFreed
+            raise kind(run=self._command.run_id)
         return self._run

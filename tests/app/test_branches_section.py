@@ -49,7 +49,7 @@ def in_english(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("in_english")
 def test_children_follow_their_parents_and_later_forks_come_first() -> None:
-    rows = branches.rows(FAMILY)
+    rows = branches.rows(FAMILY, "root")
     assert [row["run_id"] for row in rows] == ["root", "late", "early", "deep"]
     assert [row["parent"] for row in rows] == [None, 0, 0, 2]
     assert [row["index"] for row in rows] == [None, 4, 1, 3]
@@ -61,19 +61,42 @@ def test_children_follow_their_parents_and_later_forks_come_first() -> None:
 
 @pytest.mark.usefixtures("in_english")
 def test_figures_are_those_of_the_latency_summary() -> None:
-    row = branches.rows((ROOT,))[0]
+    row = branches.rows((ROOT,), "root")[0]
     assert row["tokens"] == TOKENS
     assert row["ttft_s"] == pytest.approx(ROOT.prefill.ttft_s if ROOT.prefill else -1)
     assert row["tpot_s"] == pytest.approx((ROOT.steps[-1].at_s - PREFILL.at_s) / (TOKENS - 1))
     assert row["kv_bytes"] == ROOT.steps[-1].kv_bytes
-    alone = branches.rows((replace(ROOT, steps=()),))[0]
+    alone = branches.rows((replace(ROOT, steps=()),), "root")[0]
     assert alone["tpot_s"] is None, "one token has no time per token"
     assert alone["kv_bytes"] == PREFILL.kv_bytes
 
 
 @pytest.mark.usefixtures("in_english")
+def test_a_branch_counts_its_own_tokens_from_the_fork_on() -> None:
+    """By hand: the fork's own step took 0.4 s, then the reader thought for 10 s; the two steps after it took 0.2 s and 0.4 s."""
+    times = {1: (0.5, 0.0), 2: (0.9, 0.0), 3: (11.1, 10.0), 4: (11.5, 0.0)}
+    steps = tuple(replace(one, at_s=times[one.index][0], paused_s=times[one.index][1]) for one in run("?", 5, ROOT, 2).steps)
+    branch = replace(run("branch", 5, ROOT, 2), steps=steps)
+    row = branches.rows((ROOT, branch), "branch")[1]
+    assert row["tpot_s"] == pytest.approx((0.2 + 0.4) / 2)
+    assert (row["index"], row["tokens"]) == (2, 5), "the browser writes 3 of its own, 5 in all"
+    whole = branches.rows((replace(branch, origin=None),), "branch")[0]
+    assert whole["tpot_s"] == pytest.approx((0.4 + 0.4 + 0.2 + 0.4) / 4), "the prompt was read at 0.1 s"
+    assert branches.rows((ROOT, replace(branch, steps=steps[:2])), "branch")[1]["tpot_s"] is None, "nothing after the fork yet"
+    at_once = replace(branch, origin=replace(branch.origin, index=0)) if branch.origin else branch
+    assert branches.rows((ROOT, at_once), "branch")[1]["tpot_s"] == whole["tpot_s"], "a branch from the first token on"
+
+
+@pytest.mark.usefixtures("in_english")
+def test_an_answer_that_is_written_elsewhere_says_how_old_the_look_is() -> None:
+    moving = replace(LATE, status=RunStatus.RUNNING, stop_reason=None)
+    assert branches.rows((ROOT, moving), "root")[1]["stands"] == i18n.text("en", "branches.running_elsewhere")
+    assert branches.rows((ROOT, moving), "late")[1]["stands"] == i18n.text("en", "branches.running")
+
+
+@pytest.mark.usefixtures("in_english")
 def test_a_branch_whose_parent_has_left_the_store_stands_at_the_edge() -> None:
-    rows = branches.rows((DEEP, LATE))
+    rows = branches.rows((DEEP, LATE), None)
     assert [row["parent"] for row in rows] == [None, None]
     assert [row["index"] for row in rows] == [3, 4]
 

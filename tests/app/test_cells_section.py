@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from engine.trace import ModelInfo, RunStatus, RunView
 from tests.app.maps import changed, sent
 from tests.app.visit import ask, go_to, open_app, words_of
 from ui import failures, i18n, literal, resources, state
+from ui.sections import cells
 
 pytestmark = pytest.mark.usefixtures("engine_process")
 
@@ -42,6 +44,11 @@ def refusing(error: EngineError) -> Callable[..., Any]:
         raise error
 
     return refuse
+
+
+def visited(run_app: AppTest) -> None:
+    """The page has been there once: what it asks about every run that has ended (are its notes still held?) has been asked."""
+    go_to(run_app, "decode")
 
 
 def opened(run_app: AppTest, layer: int, position: int) -> AppTest:
@@ -75,6 +82,7 @@ def test_an_opened_cell_shows_what_the_tensors_hold(language: str) -> None:
 def test_a_cell_is_asked_for_once_and_closed_by_its_button(monkeypatch: pytest.MonkeyPatch) -> None:
     app = open_app()
     ask(app)
+    visited(app)
     asked = note(monkeypatch, "cell")
     opened(app, 0, 1)
     go_to(app, "home")
@@ -92,6 +100,7 @@ def test_a_cell_is_asked_for_once_and_closed_by_its_button(monkeypatch: pytest.M
 def test_a_cell_that_is_not_written_yet_is_not_asked_for(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
     app = open_app(language)
     run = ask(app)
+    visited(app)
     asked = note(monkeypatch, "cell")
     blank = len(run.tokens) + len(run.steps)
     opened(app, 0, blank)
@@ -163,6 +172,7 @@ def test_compressed_notes_are_explained_and_not_drawn(monkeypatch: pytest.Monkey
     app = open_app()
     run = ask(app)
     changed(monkeypatch, with_model(run, kv_lora_rank=6, qk_rope_head_dim=2))
+    visited(app)
     asked = note(monkeypatch, "cell")
     opened(app, 0, 0)
     words = words_of(app)
@@ -187,7 +197,51 @@ def test_at_rest_the_columns_are_lit_by_the_step_on_screen() -> None:
         assert floats(light["weights"]).sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_while_it_plays_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.QUEUED])
+def test_while_it_plays_or_waits_for_its_turn_nothing_is_asked_for_the_light(monkeypatch: pytest.MonkeyPatch, status: RunStatus) -> None:
+    app = open_app()
+    run = ask(app)
+    changed(monkeypatch, replace(run, status=status, stop_reason=None))
+    asked = note(monkeypatch, "attention")
+    go_to(app, "decode")
+    assert not app.exception
+    assert bool(asked) == (status == RunStatus.PAUSED)
+
+
+@pytest.mark.parametrize("language", i18n.LANGUAGES)
+def test_a_cell_of_a_branch_that_waits_for_its_turn_opens_when_it_comes(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
+    app = open_app(language)
+    run = ask(app)
+    now = [RunStatus.QUEUED]
+    view = resources.engine().view
+    monkeypatch.setattr(resources.engine(), "view", lambda run_id: replace(view(run_id), status=now[0], stop_reason=None))
+    asked = note(monkeypatch, "cell")
+    opened(app, 0, 2)
+    assert not app.exception
+    assert asked == []
+    assert i18n.text(language, "cells.waits") in words_of(app)
+    assert not shows_vectors(app)
+    now[0] = RunStatus.RUNNING
+    app.run()
+    assert asked == [(0, 2)], "a run that plays answers between two tokens"
+    assert shows_vectors(app)
+    assert run.generated
+
+
+@pytest.mark.parametrize("said", [{"layer": 0, "position": 1}, {"run": "x" * 22, "layer": 0, "position": 1}, {"run": None}, "?", None])
+def test_a_click_on_a_picture_that_is_gone_opens_nothing(monkeypatch: pytest.MonkeyPatch, said: object) -> None:
+    kept: dict[str, object] = {state.NOTES_PICKS: SimpleNamespace(opened=said)}
+    monkeypatch.setattr(state, "get", kept.get)
+    monkeypatch.setattr(state, "put", kept.__setitem__)
+    monkeypatch.setattr(state, "run_id", lambda: "r" * 22)
+    cells._picked()
+    assert list(kept) == [state.NOTES_PICKS]
+    kept[state.NOTES_PICKS] = SimpleNamespace(opened={"run": "r" * 22, "layer": 3, "position": 7})
+    cells._picked()
+    assert (kept[state.CELL_LAYER], kept[state.CELL_POSITION]) == (3, 7)
+
+
+def test_while_it_plays_what_has_been_opened_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     app = open_app()
     run = ask(app)
     opened(app, 0, 2)

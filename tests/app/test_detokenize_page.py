@@ -82,6 +82,20 @@ def test_numbers_and_text_follow_the_switch_and_outlive_the_language(monkeypatch
     assert sent(app, "answer")["question"] is None
 
 
+def test_looking_back_the_numbers_are_those_of_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = open_app()
+    run = ask(app)
+    answered(monkeypatch, run, b"a", "你".encode()[:1], "你".encode()[1:], b"<|im_end|>", special=(3,))
+    tokenizers_word(monkeypatch, "a你")
+    go_to(app, "detokenize")
+    assert [metric.value for metric in app.metric] == ["3 + 1", "4", "2", "2"]
+    app.button(key="back").click().run()
+    assert [metric.value for metric in app.metric] == ["3 + 0", "4", "2", "2"]
+    app.button(key="back").click().run()
+    assert [metric.value for metric in app.metric] == ["2 + 0", "2", "1", "1"]
+    assert i18n.text("en", "detokenize.equal", characters=2, tokens=4) in words_of(app), "this one is about the whole answer"
+
+
 @pytest.mark.parametrize(
     ("raws", "theirs", "position", "cause"),
     [

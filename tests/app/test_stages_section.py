@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -134,28 +135,33 @@ def made(written: int, would: int, temperature: float = 0.7) -> Stages:
 def test_the_verdict_tells_what_happened_literally(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "language", lambda: language)
     said = {
-        "was": stages.verdict(made(7, 7), what_if=False, by_hand=False),
-        "was_greedy": stages.verdict(made(7, 7, 0.0), what_if=False, by_hand=False),
-        "put": stages.verdict(made(9, 7), what_if=False, by_hand=False),
-        "by_hand": stages.verdict(made(9, 7), what_if=False, by_hand=True),
-        "by_hand_same": stages.verdict(made(7, 7), what_if=False, by_hand=True),
-        "if_same": stages.verdict(made(7, 7), what_if=True, by_hand=False),
-        "if_other": stages.verdict(made(9, 7), what_if=True, by_hand=True),
-        "if_other_greedy": stages.verdict(made(9, 7, 0.0), what_if=True, by_hand=False),
+        "was": stages.verdict(made(7, 7), what_if=False, chosen_by="sampler"),
+        "was_greedy": stages.verdict(made(7, 7, 0.0), what_if=False, chosen_by="sampler"),
+        "put": stages.verdict(made(9, 7), what_if=False, chosen_by="forced"),
+        "put_same": stages.verdict(made(7, 7), what_if=False, chosen_by="forced"),
+        "by_hand": stages.verdict(made(9, 7), what_if=False, chosen_by="reader"),
+        "by_hand_same": stages.verdict(made(7, 7, 0.0), what_if=False, chosen_by="reader"),
+        "if_same": stages.verdict(made(7, 7), what_if=True, chosen_by="sampler"),
+        "if_other": stages.verdict(made(9, 7), what_if=True, chosen_by="reader"),
+        "if_other_greedy": stages.verdict(made(9, 7, 0.0), what_if=True, chosen_by="sampler"),
     }
     assert len(set(said.values())) == len(said)
     for name, words in said.items():
-        assert words.startswith(i18n.text(language, f"stages.{name}").split("{")[0]), name
+        pieces = re.split(r"\{\w+\}", i18n.text(language, f"stages.{name}"))
+        assert all(piece in words for piece in pieces), name
         assert "` <script>$x$ `" in words, "a code span: nothing in it is interpreted"
     assert "` E4 BD `" in said["put"], "half a character is shown as bytes"
 
 
 def test_a_token_that_the_reader_put_there_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a branch of a branch there are two such tokens; `origin` names only the newer one."""
     app, run = at_decode(monkeypatch)
-    index = len(run.generated) - 1
-    view = replace(run, origin=Origin("x" * 22, index, token(3)))
+    steps = tuple(replace(step, chosen_by="reader") if step.index in (3, 5) else step for step in run.steps)
+    view = replace(run, steps=steps, origin=Origin("x" * 22, 5, token(3)))
     monkeypatch.setattr(resources.engine(), "view", lambda run_id: view)
-    app.run()
-    assert not app.exception
-    written = i18n.text("en", "stages.by_hand_same").split("{")[0]
-    assert any(str(part.value).startswith(written) for part in app.markdown)
+    by_hand = i18n.text("en", "stages.by_hand_same").split("{written}")[1]
+    for index in (5, 4, 3):
+        app.session_state["cursor"] = index
+        app.run()
+        assert not app.exception
+        assert any(by_hand in str(part.value) for part in app.markdown) == (index != 4), index

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench import attention_bench, browser_bench, channel_bench, engine_bench, layer_bench, map_bench, start_bench
+from tests.bench import (
+    attention_bench,
+    browser_bench,
+    channel_bench,
+    engine_bench,
+    layer_bench,
+    map_bench,
+    parts_bench,
+    soak_bench,
+    start_bench,
+)
 from tests.bench.report import Benchmark
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -12,9 +22,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "prefill": engine_bench.prefill,
     "recording": engine_bench.recording,
     "layers": layer_bench.layers,
+    "parts": parts_bench.parts,
     "attention": attention_bench.attention,
     "channel": channel_bench.channel,
     "browser": browser_bench.browser,
+    "soak": soak_bench.soak,
     "map": map_bench.attention_map,
     "start": start_bench.start,
 }

@@ -19,16 +19,36 @@ QUESTION = "Tell me a long story about an orange that rolled off a table."
 TOKENS = 200
 SETTLED = 20  # steps left out at the beginning: the page is still being drawn, or closed
 ROUNDS = 3
-LIVE = {"answer", "notes"}  # what has to have drawn a token before it counts as pictured; both are in view on the decode page
+TALL = 5000  # px: the whole decode page is on the screen; what is off it rests while a run plays
+# What has to have drawn a token before it counts as pictured: all that moves on the decode page.
+LIVE = {"answer", "timeline", "notes", "candidates", "step", "token_strip", "meters"}
+# Pictures that do not stand on the screen whole.
+HIDDEN = """() => {
+  const hidden = [];
+  const walk = (root) => {
+    for (const node of root.querySelectorAll('*')) {
+      if (node.shadowRoot) walk(node.shadowRoot);
+      if (node.matches('.ob') && node.getBoundingClientRect().bottom > innerHeight) hidden.push(node.className);
+    }
+  };
+  walk(document);
+  return hidden;
+}"""
 
 
-def begin(browser: Browser, app: AppServer) -> tuple[Desk, Visitor]:
-    """A new session on the decode page that has just pressed Play."""
-    visitor = visit(browser, app.url)
+def open_desk(browser: Browser, app: AppServer) -> tuple[Desk, Visitor]:
+    """A new session on the decode page, its question written, that has not pressed Play yet."""
+    visitor = visit(browser, app.url, height=TALL)
     desk = Desk(visitor.page)
     desk.longest(TOKENS)
     desk.write(QUESTION)
     desk.go("decode")
+    return desk, visitor
+
+
+def begin(browser: Browser, app: AppServer) -> tuple[Desk, Visitor]:
+    """A new session on the decode page that has just pressed Play."""
+    desk, visitor = open_desk(browser, app)
     desk.press("shell.play")
     desk.wait(lambda run: run["prefilled"])
     return desk, visitor
@@ -44,6 +64,7 @@ def watched(browser: Browser, app: AppServer) -> dict[str, Any]:
     desk, visitor = begin(browser, app)
     run = desk.until_status("ended", 300)
     assert run["generated"] == TOKENS, f"the answer ended after {run['generated']} tokens: {run['stop_reason']}"
+    assert not (hidden := desk.page.evaluate(HIDDEN)), f"off the screen: {hidden}"
     visitor.close()
     return run
 

@@ -70,7 +70,8 @@ def show_notes(page: Page, tokens: int, *, info: ModelInfo | None = None, longes
     store = {"status": status, "model": info, "tokens": prompt(tokens), "steps": [], "max_new_tokens": longest}
     store["prefill"] = replace(PREFILL, prompt_tokens=tokens, kv_tokens=tokens, kv_bytes=tokens * each)
     words = {key: entry["en"] for key, entry in i18n.table("components").items()}
-    own = {"opens": True, "glance": None, "unlit": None, "pace_s": 0, "opened": None, "windows": None, "layer_token_bytes": 128}
+    own = {"opens": True, "glance": None, "unlit": None, "pace_s": 0, "opened": None}
+    own |= {"windows": None, "layer_token_bytes": 128, "weights_read_bytes": None}
     given = {"run_id": None, "path": "", "cursor": None, "labels": words} | own | data
     html = (mount.ASSETS / "notes" / "notes.html").read_text(encoding="utf-8")
     assets = {"name": "notes", "html": html, "css": mount.style("notes"), "script": mount.script("notes")}

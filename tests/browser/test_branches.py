@@ -117,23 +117,76 @@ def test_nothing_is_lost_between_languages_pages_and_reloads(open_page: Callable
 
 
 def test_rows_stand_still_under_the_pointer(open_page: Callable[..., Visitor]) -> None:
-    """At full speed a click must hit what the reader saw; the rest of the page goes on."""
+    """A click must hit what the reader saw; the rest of the page goes on, and so do the rows once the pointer has left."""
     desk = Desk(open_page("/").page)
     start(desk)
-    desk.choose("shell.speed", "shell.speed_real")
     rows = desk.page.locator(".candidates .row")
     rows.nth(2).scroll_into_view_if_needed()
     rows.nth(2).hover()
-    seen = desk.page.evaluate(SEEN)
-    before = desk.run()
+    expect(desk.page.locator(".candidates .hint")).to_contain_text("Held still")
+    seen, before = desk.page.evaluate(SEEN), desk.run()
     assert before is not None
-    desk.wait(lambda run: run["generated"] > before["generated"] + 3 or run["status"] == "ended")
-    if (desk.run() or {})["status"] == "running":
-        assert desk.page.evaluate(SEEN) == seen
-        desk.page.mouse.move(5, 5)
-        desk.page.wait_for_function(f"seen => JSON.stringify(({SEEN})()) !== seen", arg=str(seen))
-        desk.press("shell.stop")
+    later = desk.wait(lambda run: run["generated"] > before["generated"] + 3)
+    assert later["status"] == "running"
+    assert desk.page.evaluate(SEEN) == seen
+    desk.page.mouse.move(5, 5)
+    moved = f"seen => JSON.stringify(({SEEN})()) !== JSON.stringify(seen) && {STORE}.status === 'running'"
+    desk.page.wait_for_function(moved, arg=seen)
+    desk.press("shell.stop")
     desk.until_status("ended")
+
+
+def test_a_token_chosen_by_the_reader_says_so_in_every_generation(open_page: Callable[..., Visitor]) -> None:
+    """A branch of a branch: both forks were chosen by the reader, though only the later one is where this run left another."""
+    desk = Desk(open_page("/").page)
+    desk.longest(6)
+    desk.press("shell.play")
+    desk.until_status("ended")
+    desk.go("decode")
+    for at in (2, 4):
+        left = desk.run_id()
+        look_at(desk, at)
+        desk.page.locator(".candidates .row").nth(other_row(desk.page)).locator(".write").click()
+        desk.wait(lambda run, left=left: run["id"] != left and run["status"] == "ended")
+    for at, words in enumerate(["Greedy", "Greedy", "Chosen by the reader", "Greedy", "Chosen by the reader"]):
+        look_at(desk, at)
+        expect(desk.page.locator(".candidates .says")).to_contain_text(words)
+    figures = desk.page.locator(".branches .branch.here .figures")
+    expect(figures.locator(".tokens")).to_have_text("2 tokens of its own, 6 in all")
+    own = desk.page.evaluate(f"() => {STORE}.itl[4]")  # one step after the fork
+    shown = f"{own * 1000:.1f}" if own < 0.0995 else f"{own * 1000:.0f}" if own < 0.9995 else f"{own:.2f}"
+    expect(figures.locator(".tpot")).to_contain_text(f"TPOT since the fork {shown}")
+
+
+def look_at(desk: Desk, index: int) -> None:
+    """All pictures after generated token `index`, and Python knows."""
+    desk.page.locator(".timeline .track").focus()
+    desk.page.keyboard.press("Home")
+    for _ in range(index):
+        desk.page.keyboard.press("ArrowRight")
+    desk.page.wait_for_function(f"at => ({STORE}.cursor ?? {STORE}.generated - 1) === at && {STORE}.told === {STORE}.cursor", arg=index)
+    expect(desk.page.locator(".candidates .head")).to_contain_text(f"token {index + 1},")
+
+
+def test_a_follower_sees_how_far_the_others_are(open_page: Callable[..., Visitor]) -> None:
+    """Who watches one branch while its owner lets another one be written sees that one's row move, too."""
+    owner = Desk(open_page("/").page)
+    start(owner)
+    left, _ = write_another(owner)
+    branch = owner.wait(lambda run: run["id"] != left["id"] and run["generated"] > 0)
+    follower = Desk(open_page(f"/decode?run={branch['id']}&lang=en").page)
+    follower.page.locator(".branches .branch").first.click()
+    follower.wait(lambda run: run["id"] == left["id"])
+    row = follower.page.locator(".branches .branch").nth(1)
+    expect(row.locator(".stand")).to_have_text(follower.words("branches.running_elsewhere"))
+    before = row.locator(".tokens").inner_text()
+    expect(row.locator(".tokens")).not_to_have_text(before, timeout=15_000)
+    assert (owner.run() or {})["status"] == "running"
+    row.click()
+    follower.wait(lambda run: run["id"] == branch["id"])
+    expect(follower.page.locator(".branches .branch.here .stand")).to_have_text(follower.words("branches.running"))
+    owner.press("shell.stop")
+    owner.until_status("ended")
 
 
 def test_the_keyboard_chooses_too(open_page: Callable[..., Visitor]) -> None:

@@ -23,6 +23,7 @@ REASONS = {
 }
 WRITTEN = {"length": 8, "context_full": 7, "paper": 7, "power": 6}  # tokens, with the numbers that the page proposes
 LONGEST = 12
+LIES_STILL = 5  # looks, a tenth of a second apart, at a page where nothing has moved
 
 
 def way(desk: Desk, name: str) -> Locator:
@@ -30,7 +31,18 @@ def way(desk: Desk, name: str) -> Locator:
 
 
 def press(desk: Desk, name: str, words: str) -> None:
-    way(desk, name).get_by_role("button", name=desk.words(f"endings.{words}")).click()
+    """Click once the page lies still: a button that moves between press and release is not clicked, neither here nor by a reader."""
+    button = way(desk, name).get_by_role("button", name=desk.words(f"endings.{words}"))
+    expect(button).to_be_enabled(timeout=30_000)
+    settle(desk.page)
+    button.scroll_into_view_if_needed()
+    lain = 0
+    place = button.bounding_box()
+    while lain < LIES_STILL:
+        desk.page.wait_for_timeout(100)
+        before, place = place, button.bounding_box()
+        lain = lain + 1 if place == before else 0
+    button.click()
 
 
 def other_run_ends(desk: Desk, before: str, timeout_s: float = 90.0) -> dict[str, Any]:
@@ -73,9 +85,10 @@ def test_an_end_is_brought_about_explained_and_over(open_page: Callable[..., Vis
     expect(way(desk, name).get_by_text(desk.words("endings.happened"))).to_be_visible(timeout=30_000)
     for part in ("stayed", "lost", "engineers"):
         expect(outcome.get_by_text(desk.words(f"endings.{part}"), exact=True)).to_be_visible()
-    expect(outcome.get_by_text(desk.words(f"endings.{name}_lost"))).to_be_visible()
+    told = {"eos": "eos_hand"}.get(name, name)  # the reader's deed, not the model's
+    expect(outcome.get_by_text(desk.words(f"endings.{told}_lost"))).to_be_visible()
     expect(desk.page.locator(".answer .text")).to_have_text(desk.answer_in_store(), use_inner_text=True)
-    expect(desk.page.locator(".answer .end")).to_have_text(desk.words(f"stops.{REASONS[name]}"))
+    expect(desk.page.locator(".answer .end")).to_have_text(desk.words(f"stops.{'eos_hand' if name == 'eos' else REASONS[name]}"))
     desk.press("shell.play")
     after = other_run_ends(desk, ended["id"])
     assert (after["stop_reason"], after["ids"]) == (before["stop_reason"], before["ids"]), "the limits are gone"

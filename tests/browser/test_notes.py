@@ -36,7 +36,7 @@ def test_a_click_means_the_cell_under_it(page: Page, tokens: int, longest: int) 
         now = cells.bounding_box()
         assert now is not None
         page.mouse.click(now["x"] + x, now["y"] + (layer + 0.5) * row)
-        assert told(page)[-1] == ["opened", {"layer": layer, "position": position}]
+        assert told(page)[-1] == ["opened", {"run": None, "layer": layer, "position": position}]
 
 
 # For every pixel of the columns that are written: the position that a click there means, and the columns that end left of it.
@@ -83,8 +83,9 @@ def test_keys_walk_from_cell_to_cell_and_open_one(page: Page) -> None:
     page.keyboard.press("Space")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
-    blank = ["opened", {"layer": 2, "position": 23}]
-    assert told(page) == [["opened", {"layer": 2, "position": 1}], blank, blank], "one column beyond what is written, and no further"
+    blank = ["opened", {"run": None, "layer": 2, "position": 23}]
+    first = ["opened", {"run": None, "layer": 2, "position": 1}]
+    assert told(page) == [first, blank, blank], "one column beyond what is written, and no further"
     page.keyboard.press("Escape")
     expect(readout).to_have_class(re.compile("hint"))
     expect(sheet).to_have_attribute("aria-label", re.compile(f"4 layers by 23 tokens, {23 * COLUMN:,} bytes"))
@@ -111,7 +112,7 @@ def test_without_a_hand_for_it_no_cell_opens(page: Page) -> None:
 def test_a_step_repaints_the_same_few_columns_however_long_the_text(page: Page, tokens: int, windows: int | None) -> None:
     layers = 48
     spans = (None,) * layers if windows is None else tuple(None if at % 6 == 5 else windows for at in range(layers))
-    show_notes(page, tokens, info=model(layers, spans), longest=48, status="running", windows=[w and w - 1 for w in spans])
+    show_notes(page, tokens, info=model(layers, spans), longest=48, status="running", windows=list(spans))
     page.evaluate("() => { window.__openbook.inked = []; }")
     write(page, 40, layers)
     steps = inked(page)

@@ -1,4 +1,4 @@
-"""A step's chain and the stages of a choice in a real browser: times add up, cuts are marked, tokens stay literal, nothing overflows."""
+"""The stages of a choice in a real browser: cuts are marked, tokens stay literal, nothing overflows."""
 
 from __future__ import annotations
 
@@ -11,20 +11,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from engine.findings import StageRow, Stages
-from engine.serve.protocol import Snapshot
-from engine.trace import Candidate, DecodeStep, PrefillTrace, RunStatus, StepParts, Token
+from tests.browser.chain import chain_data, show
 from tests.browser.desk import Desk
 from tests.browser.driver import Visitor, settle
-from tests.samples import INFO
 from ui import i18n
-from ui.components import mount
 
-MOUNT = """async ({html, css, script, data}) => {
-  document.body.innerHTML = `<style>${css}</style><div id="host">${html}</div>`;
-  const module = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
-  module.default({ parentElement: document.getElementById("host"), data, setStateValue() {}, setTriggerValue() {} });
-  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-}"""
 PATIENCE_MS = 60_000
 
 
@@ -34,16 +25,6 @@ def page(browser: Browser) -> Iterator[Page]:
     yield context.new_page()
     context.close()
 
-
-def show(page: Page, name: str, language: str = "en", **data: Any) -> Locator:
-    words = {key: entry[language] for key, entry in i18n.table("components").items()}
-    html = (mount.ASSETS / name / f"{name}.html").read_text(encoding="utf-8")
-    given = {"run_id": None, "path": "", "cursor": None, "labels": words, **data}
-    page.evaluate(MOUNT, {"html": html, "css": mount.style(name), "script": mount.script(name), "data": given})
-    return page.locator(".ob")
-
-
-# the stages
 
 NAMES = ["1", "2024-01-01", "<script>alert(1)</script>", " ", "", "\n", "10", "1e1"]
 SHARES = (0.4, 0.2, 0.15, 0.1, 0.05, 0.04, 0.03, 0.01)  # and 0.02 for all others
@@ -68,7 +49,11 @@ def made(kept_top_k: int, kept_top_p: int, temperature: float = 1.0, drawn: floa
 
 
 def stages(page: Page, found: Stages, *, own: bool = True, language: str = "en") -> Locator:
-    return show(page, "stages", language, found=msgspec.to_builtins(found), own=own)
+    return stages_of(page, msgspec.to_builtins(found), own=own, language=language)
+
+
+def stages_of(page: Page, found: dict[str, Any], *, own: bool = True, language: str = "en") -> Locator:
+    return show(page, "stages", language, found=found, own=own)
 
 
 def cut_after(root: Locator, column: str) -> list[int]:
@@ -121,6 +106,16 @@ def test_a_cut_among_the_others_is_drawn_in_their_row(page: Page) -> None:
     assert "7 of them kept" in root.locator("tr.rest").inner_text()
 
 
+def test_a_score_of_minus_infinity_is_written_and_left_out_of_the_range(page: Page) -> None:
+    found = msgspec.to_builtins(made(6, 3))
+    found["rows"][-1]["logit"] = None
+    root = stages_of(page, found)
+    assert root.locator("td.logit .number").all_inner_texts() == [*(f"{10 - at:.2f}" for at in range(7)), "−∞"]
+    dots = root.locator("td.logit .dot")
+    assert [dots.nth(at).is_visible() for at in range(8)] == [True] * 7 + [False]
+    assert [dots.nth(at).evaluate("dot => dot.style.getPropertyValue('--at')") for at in (0, 3, 6)] == ["100.00%", "50.00%", "0.00%"]
+
+
 def test_what_if_says_what_is_measured_and_what_is_computed(page: Page) -> None:
     root = stages(page, made(6, 3), own=False, language="zh")
     assert root.locator("thead .ob-tag").all_inner_texts() == ["实测", "实测", "计算", "计算", "计算"]
@@ -135,83 +130,6 @@ def test_nothing_overflows(page: Page, width: int) -> None:
         assert root.evaluate("root => root.scrollWidth - root.clientWidth") <= 0, name
         outside = "root => [...root.querySelectorAll('td, .line, .entry')].filter(cell => cell.scrollWidth > cell.clientWidth + 1).length"
         assert root.evaluate(outside) == 0, name
-
-
-# the chain
-
-
-def token(position: int, text: str, kind: str = "generated") -> Token:
-    return Token(100 + position, text.encode(), text, kind, position)  # type: ignore[arg-type]
-
-
-PARTS = StepParts(0.03, 0.004, 0.001, 0.005)
-
-
-def chain_data(parts: StepParts | None = PARTS, **data: Any) -> dict[str, Any]:
-    """A run of three prompt tokens that has written two: step 1 took 45 ms."""
-    prompt = tuple(token(at, text, "prompt") for at, text in enumerate(("The", " <b>", " cat")))
-    likely = ((" sat", 0.5), (" 1", 0.3), ("\n", 0.2))
-    candidates = tuple(Candidate(at, text.encode(), text, share, share) for at, (text, share) in enumerate(likely))
-    prefill = PrefillTrace(3, 0, 0, 0, 0.09, 0.01, 0, 0.1, token(3, " sat"), candidates, 96, 3, 0, drawn=0.25)
-    step = DecodeStep(1, token(4, " on"), candidates, 0, 0, 0.04, 0.003, 0.045, 0.2, 128, 4, 0, parts, 0.125)
-    said = Snapshot("run", RunStatus.PAUSED, INFO, prompt, prefill, (step,), None, None, 5)
-    fallback = msgspec.to_builtins(said) | {"run_id": None}
-    notes = {"windows": [None, 1], "layer_token_bytes": 16, "read_bytes": 4096}
-    return {"fallback": fallback, "greedy": False, "sees": True, "glance": None, **notes, **data}
-
-
-def segments(root: Locator) -> dict[str, float]:
-    """Part → its share of the bar, as drawn."""
-    return root.evaluate(
-        "root => Object.fromEntries([...root.querySelectorAll('.segment')].filter(node => !node.hidden)"
-        ".map(node => [node.className.split(' ')[1], node.getBoundingClientRect().width / node.parentNode.clientWidth]))"
-    )
-
-
-def panel(root: Locator, name: str) -> str:
-    return root.locator(f".panel.{name}").inner_text()
-
-
-def test_the_parts_of_a_step_add_up_to_its_time(page: Page) -> None:
-    root = show(page, "step", **chain_data())
-    found = segments(root)
-    want = {"weights": 30, "read": 4, "head": 5, "sample": 3, "append": 1, "rest": 2}
-    assert {name: round(share * 45) for name, share in found.items()} == want
-    assert sum(found.values()) == pytest.approx(1, abs=0.01)
-    assert "30.0 ms" in panel(root, "read")
-    assert "1.0 ms" in panel(root, "append")
-    assert "45.0 ms" in root.locator(".heading").inner_text()
-
-
-def test_unsplit_parts_are_said_to_be(page: Page) -> None:
-    root = show(page, "step", **chain_data(parts=None))
-    assert {name: round(share * 45) for name, share in segments(root).items()} == {"forward": 40, "sample": 3, "rest": 2}
-    assert i18n.text("en", "components.step_unsplit") in root.locator(".why").inner_text()
-
-
-def test_the_chain_tells_what_went_in_and_what_was_added(page: Page) -> None:
-    root = show(page, "step", **chain_data(glance={"index": 1, "weights": [0.6, 0.05, 0.3, 0.05]}))
-    assert "·sat" in panel(root, "in")
-    assert "4 columns" in panel(root, "read")
-    assert "96 B" in panel(root, "read"), "4 tokens in the first layer, a window of 2 in the second, 16 bytes each"
-    assert panel(root, "look").splitlines()[1:3] == ["·cat", "30%"]
-    assert "0.125" in panel(root, "choose")
-    assert "3 → 4 columns" in panel(root, "append")
-    assert "+ 32 B" in panel(root, "append")
-    assert "“·sat”" in panel(root, "append"), "the column of the token that came in, not of the one chosen"
-    looked = root.locator(".looked").inner_text()
-    assert "“·on”" in looked
-    assert "“·cat” (30%), “·<b>” (5.0%), “·sat” (5.0%)" in looked
-    assert "60%" in looked
-    assert root.locator("b:not(.value)").count() == 0, "token text is text"
-
-
-def test_the_first_token_is_read_off_the_prompt(page: Page) -> None:
-    root = show(page, "step", cursor=0, **chain_data())
-    assert set(segments(root)) == {"prefill", "sample"}
-    assert "0 → 3 columns" in panel(root, "append")
-    assert i18n.text("en", "components.step_first") in root.locator(".why").inner_text()
-    assert root.locator(".looked").inner_text() == ""
 
 
 # on the real page

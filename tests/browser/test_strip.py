@@ -266,3 +266,21 @@ def test_a_border_between_plain_characters_is_no_brace(page: Page) -> None:
     strip = show(page, tokens_of(b"a", b"b", b"\n", b"\r", "é".encode(), "\u00ad".encode(), "©".encode(), b" "))
     assert strip.locator(".group").count() == 0
     assert strip.locator(".chip").count() == 8
+
+
+@pytest.mark.parametrize(("writing", "ids"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("width", [1000, 420])
+def test_a_strip_that_hangs_from_its_newest_line_cuts_no_row(page: Page, writing: bool, ids: bool, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    strip = show(page, tokens_of(*[b" token"] * 200))
+    fallback = {"run_id": None, "tokens": tokens_of(*[b" word"] * 200), "steps": [], "prefill": None, "status": "paused", "model": None}
+    fallback |= {"stop_reason": None, "error": None, "max_new_tokens": 5}
+    page.evaluate(AGAIN, {"show": "all", "tokens": None, "fallback": fallback, "writing": writing, "ids": ids, "weights": None})
+    frame = strip.locator(".frame.newest")
+    assert frame.evaluate("frame => frame.scrollHeight > 1.5 * frame.clientHeight"), "a strip that tests nothing"
+    cut = """frame => {
+      const top = frame.getBoundingClientRect().top;
+      const rects = [...frame.querySelectorAll('.chip')].map((chip) => chip.getBoundingClientRect());
+      return rects.filter((rect) => rect.top < top - 0.5 && rect.bottom > top + 0.5).length;
+    }"""
+    assert frame.evaluate(cut) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -156,6 +157,67 @@ def test_the_bar_steers_an_open_replay(desk: Desk) -> None:
     after = desk.run()
     assert after is not None
     assert (after["id"], after["ids"], after["status"]) == (ended["id"], ended["ids"], "ended")
+
+
+def test_a_replay_ends_where_a_shorter_snapshot_has_left_nothing_to_show(desk: Desk) -> None:
+    page = desk.page
+    page.get_by_role("button", name=desk.words("shell.speed_slow")).click()
+    page.locator(".timeline .go").click()
+    page.wait_for_function(f"() => {STORE}.cursor >= 4")
+    page.evaluate(f"""() => {{
+      const store = {STORE};
+      const {{ runId: run_id, steps, tokens, model, prefill, max_new_tokens, origin }} = store;
+      const known = {{ run_id, tokens, model, prefill, max_new_tokens, origin, stop_reason: null, error: null }};
+      store.link.receive({{ ...known, type: 'snapshot', steps: steps.slice(0, 2), status: 'paused' }});
+    }}""")
+    page.wait_for_function(f"() => {STORE}.player === null && {STORE}.cursor === null && {STORE}.generated === 3")
+    expect(page.locator(".timeline .go")).to_contain_text(desk.words("components.timeline_play"))
+
+
+def test_a_fork_is_a_place_to_go_to_and_is_said(desk: Desk) -> None:
+    page, root = desk.page, desk.run_id()
+    page.locator(".timeline .track").focus()
+    page.keyboard.press("Home")
+    rests(desk, 0)
+    for at in (1, 2, 3):
+        page.keyboard.press("ArrowRight")
+        rests(desk, at)
+    page.locator(".candidates .row:not(.picked) .write").first.click()
+    desk.wait(lambda run: run["id"] != root and run["status"] == "ended")
+    own = page.locator(".timeline .forks .own")
+    said = desk.words("components.timeline_own").format(n=4)
+    expect(own).to_have_attribute("title", said)
+    own.click()
+    rests(desk, 3)
+    track = page.locator(".timeline .track")
+    expect(track).to_have_attribute("aria-valuetext", re.compile(re.escape(said)))
+    expect(page.locator(".timeline .says")).to_have_text(said)
+    page.locator(".branches .branch").first.click()
+    desk.wait(lambda run: run["id"] == root)
+    said = desk.words("components.timeline_fork").format(n=4)
+    mark = page.locator(".timeline .forks i")
+    expect(mark).to_have_attribute("title", said)
+    mark.hover(trial=True)  # nothing lies over it
+    mark.click()
+    rests(desk, 3)
+    expect(track).to_have_attribute("aria-valuetext", re.compile(re.escape(said)))
+    page.keyboard.press("ArrowRight")
+    rests(desk, 4)
+    expect(track).not_to_have_attribute("aria-valuetext", re.compile(re.escape(said)))
+
+
+def test_nothing_is_said_while_another_page_is_on_its_way(desk: Desk) -> None:
+    said = """on => {
+      const live = window.__openbook;
+      live.way = on ? { path: '/elsewhere', until: Infinity } : null;
+      const heard = [];
+      const component = { setTriggerValue: (...words) => heard.push(words), setStateValue: (...words) => heard.push(words) };
+      const done = [live.tell(component, 'a', 1), live.keep(component, 'b', 2)];
+      live.way = null;
+      return [done, heard];
+    }"""
+    assert desk.page.evaluate(said, True) == [[False, False], []]
+    assert desk.page.evaluate(said, False) == [[True, True], [["a", 1], ["b", 2]]]
 
 
 def test_looking_back_lets_the_run_go_on(open_page: Callable[..., Visitor]) -> None:

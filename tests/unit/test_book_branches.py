@@ -106,15 +106,34 @@ def test_an_ended_branch_keeps_its_family_too(book: Book, clock: Clock) -> None:
 def test_the_oldest_branches_that_nobody_watches_make_room(clock: Clock) -> None:
     book = Book(kept_runs=100, lease_s=6.0, clock=clock)
     root = written(book, "root", 3)
-    for number in range(LIVE_BRANCHES + 2):
-        branch(book, root, str(number), 2)
-    assert book.crowded_out("0") == [], "each was looked at a moment ago"
-    clock.now = 7.0
-    book.touch("0")
-    assert book.crowded_out("0") == ["root", "1", "2"]
-    for name in ("root", "1", "2"):
+    made = [branch(book, root, str(number), 2) for number in range(LIVE_BRANCHES - 1)]
+    assert book.crowded_out(made[-1], root) == []
+    made += [branch(book, root, str(number), 2) for number in range(LIVE_BRANCHES - 1, LIVE_BRANCHES + 2)]
+    assert book.crowded_out(made[-1], root) == ["0", "1", "2"], "quick clicks count at once; what was left stays"
+    assert book.crowded_out(made[-1], made[0]) == ["root", "1", "2"]
+    clock.now = 1.0
+    book.touch("1")  # by a page whose channel is closed
+    assert book.crowded_out(made[-1], root) == ["0", "2", "3"]
+    for name in ("0", "2", "3"):
         end(book, name)
-    assert book.crowded_out("0") == []
+    assert book.crowded_out(made[-1], root) == []
+
+
+def test_neither_what_is_watched_nor_what_is_on_the_screen_makes_room(book: Book) -> None:
+    book = Book(kept_runs=100, lease_s=6.0, clock=Clock(0.0))
+    root = written(book, "root", 3)
+    made = [branch(book, root, str(number), 2) for number in range(LIVE_BRANCHES + 1)]
+    stranger = written(book, "stranger", 3)
+
+    async def watch() -> None:
+        watchers = [book.watch(str(number)) for number in range(LIVE_BRANCHES - 1)]
+        assert book.crowded_out(made[-1], root) == [str(LIVE_BRANCHES - 1)], "one is free to go, where two had better"
+        assert book.crowded_out(made[-1], made[-2]) == ["root"]
+        book.unwatch(watchers[3])
+        assert set(book.crowded_out(made[-1], root)) == {"3", str(LIVE_BRANCHES - 1)}
+
+    asyncio.run(watch())
+    assert book.crowded_out(stranger, stranger) == []
 
 
 def test_a_glance_is_passed_on_and_not_kept(book: Book) -> None:

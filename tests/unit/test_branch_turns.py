@@ -9,14 +9,15 @@ from types import SimpleNamespace
 import pytest
 
 from engine import Run
-from engine.branching import branch_settings, stem_of
-from engine.errors import ErrorInfo, OutOfMemory
+from engine.errors import ErrorInfo, OutOfMemory, RunFreed, RunNotBegun
 from engine.model.loader import LoadedModel
+from engine.serve.asks import AskAttention, AskCell, AskLens, AskLinks, AskStages
 from engine.serve.models import Wanted
 from engine.serve.protocol import Branched, Message, Prefilled, StatusChanged, Stepped, Submit
 from engine.serve.server import Server
 from engine.serve.work import RunWork
 from engine.settings import Settings
+from engine.stem import branch_settings, stem_of
 from engine.trace import DecodeStep, PrefillTrace, RunRecord, RunSettings, RunStatus, StopReason
 
 FREE = RunSettings(max_new_tokens=12, ignore_eos=True)
@@ -224,6 +225,36 @@ def test_the_run_that_is_left_is_not_freed_while_its_notes_are_taken_over(room: 
     assert len(room.run("b").record().steps) == 5
 
 
+def test_a_branch_that_waits_for_its_first_turn_says_so(room: Room) -> None:
+    """A page knows its tokens already and asks: its notes have not been cleared, they are still to come."""
+    questions = (AskCell("q", "b", 0, 0), AskAttention("q", "b", 0, until=3), AskLinks("q", "b", 1, 0), AskLens("q", "b", 5))
+    room.branch("root", "b", 3, 77)
+    for question in (*questions, AskStages("q", "b", 0)):
+        with pytest.raises(RunNotBegun) as caught:
+            room.scheduler.find("b").work.look(question)
+        assert caught.value.params == {"run": "b"}
+    room.turns(1)
+    for question in (*questions, AskStages("q", "b", 0)):
+        assert room.scheduler.find("b").work.look(question) is not None
+    work = room.scheduler.find("b").work
+    room.scheduler.steer("b", "cancel")
+    with pytest.raises(RunFreed):
+        work.look(questions[0])
+
+
+def test_what_never_began_or_failed_as_it_began_has_no_memory_to_come(room: Room) -> None:
+    room.branch("root", "stopped", 3, 77, play=False)
+    stopped = room.scheduler.find("stopped").work
+    room.scheduler.steer("stopped", "cancel")
+    room.branch("root", "failed", 3, 10**6)
+    room.turns(1)
+    failed = room.scheduler.find("failed")
+    assert (failed.ended, failed.freed) == (True, False)
+    for work in (stopped, failed.work):
+        with pytest.raises(RunFreed):
+            work.look(AskCell("q", "b", 0, 0))
+
+
 def test_held_memory_is_counted_for_each(room: Room) -> None:
     room.branch("root", "b", 3, 77)
     room.turns(4)
@@ -235,3 +266,22 @@ def test_held_memory_is_counted_for_each(room: Room) -> None:
     room.scheduler.steer("b", "cancel")
     assert room.scheduler._jobs["b"].work.held_bytes() == 0
     assert room.run("root").kv_bytes() > 0
+
+
+def storages(*runs: Run) -> int:
+    """Bytes of memory behind the caches of these runs, each piece once."""
+    layers = [layer for run in runs for layer in run._live_stepper().cache._layers]
+    parts = [part.untyped_storage() for layer in layers for part in (layer.keys, layer.values)]
+    return sum({part.data_ptr(): part.nbytes() for part in parts}.values())
+
+
+def test_the_sum_over_a_run_and_its_branches_is_no_less_than_what_they_hold(room: Room) -> None:
+    """Also where a branch has not gone on since, and where the run that it left is gone: nothing is kept alive that nobody counts."""
+    for run_id, index in (("b", 3), ("c", 5)):
+        room.branch("root", run_id, index, 77, play=False)
+        room.turns(1)
+    runs = [room.run(run_id) for run_id in ("root", "b", "c")]
+    assert 0 < storages(*runs) <= sum(run.kv_bytes() for run in runs)
+    room.scheduler.steer("root", "cancel")
+    for run in runs[1:]:
+        assert 0 < storages(run) <= run.kv_bytes()

@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from engine import LoadedModel, Run, RunRecord, StopReason
-from engine.branching import branch_settings, stem_of
 from engine.errors import OutOfRange, StagesUnavailable
 from engine.generate import forking
 from engine.generate.sampling import as_scores
 from engine.generate.stepper import Stepper
 from engine.measure.clock import Clock
+from engine.measure.latency import worked_s
+from engine.stem import branch_settings, stem_of
 from tests.branches import ANSWER, DRAWN, FOREIGN, OPEN, finished, forced_to, read_ids, started, written
 from tests.prompts import prompt_of
 from tests.reference import ids_of, uncached_logits
@@ -56,7 +57,7 @@ def test_a_stem_is_what_both_runs_share(tiny: Tiny, index: int) -> None:
     assert stem.read_ids == ids_of(record.tokens) + written(run)[:index]
     assert stem.newest == [run.prefill(), *record.steps][index]
     parts = run.prefill().template_s + run.prefill().tokenize_s + run.prefill().prefill_s + run.prefill().sample_s
-    assert stem.own_s == pytest.approx(parts + sum(step.busy_s for step in record.steps[:index]))
+    assert worked_s(stem.prefill, stem.steps) == pytest.approx(parts + sum(step.busy_s for step in record.steps[:index]))
 
 
 def test_a_branch_has_power_again() -> None:
@@ -70,7 +71,7 @@ def test_the_rewritten_trace_keeps_times_and_candidates(tiny: Tiny, index: int) 
     old, new = ([run.prefill(), *run.record().steps][index] for run in (parent, branch))
     assert branch.newest == new
     for field in dataclasses.fields(old):
-        assert field.name in ("token", "first", "candidates") or getattr(new, field.name) == getattr(old, field.name)
+        assert field.name in ("token", "first", "candidates", "chosen_by") or getattr(new, field.name) == getattr(old, field.name)
     assert [one for one in new.candidates if one.id != FOREIGN] == list(old.candidates)
     (added,) = [one for one in new.candidates if one.id == FOREIGN]
     logits = uncached_logits(parent.model, read_ids(parent))[19 + index].double()
@@ -159,6 +160,35 @@ def test_forced_tokens_are_written_whatever_the_sampler_says(tiny: Tiny) -> None
             Run(model, "the cat", forced=(5, id))
 
 
+def chosen_by(run: Run | RunRecord) -> list[str]:
+    record = run.record() if isinstance(run, Run) else run
+    assert record.prefill is not None
+    return [record.prefill.chosen_by, *(step.chosen_by for step in record.steps)]
+
+
+def test_who_chose_a_token_is_kept(tiny: Tiny) -> None:
+    """The sampler; whoever forces it; the reader at each fork, however many branches lie one behind the other."""
+    forced = Run(tiny(), prompt_of(tiny(), 20), DRAWN, forced=(FOREIGN, 5))
+    list(forced.decode())
+    assert chosen_by(forced) == ["forced", "forced"] + ["sampler"] * (ANSWER - 2)
+    middle = forced.branch(4, FOREIGN)
+    assert chosen_by(middle) == ["forced", "forced", "sampler", "sampler", "reader"]
+    list(middle.decode())
+    last = middle.branch(7, FOREIGN)
+    list(last.decode())
+    by = ["forced", "forced", "sampler", "sampler", "reader", "sampler", "sampler", "reader", *["sampler"] * (ANSWER - 8)]
+    assert chosen_by(last) == chosen_by(RunRecord.from_json(last.record().to_json())) == by
+    first = Run.revive(last.model, last.prompt, DRAWN, stem_of(last.record(), 0, 5, ""))
+    list(first.decode())
+    assert chosen_by(first) == ["reader"] + ["sampler"] * (ANSWER - 1)
+    assert chosen_by(finished(tiny(), 20)) == ["sampler"] * ANSWER
+
+
+def test_a_reader_who_writes_what_the_sampler_would_has_chosen_all_the_same(tiny: Tiny) -> None:
+    parent = finished(tiny(), 20)
+    assert chosen_by(parent.branch(3, written(parent)[3])) == ["sampler", "sampler", "sampler", "reader"]
+
+
 def test_any_answer_can_be_had_by_force(tiny: Tiny) -> None:
     """Chinese and an emoji, whose characters are several tokens each."""
     model = tiny()
@@ -194,8 +224,11 @@ def test_reading_once_more_is_neither_work_nor_waiting(tiny: Tiny) -> None:
     assert branch.origin is not None
     assert branch.origin.reread_s == 5.0  # four looks on the way, and the last
     assert branch.newest == dataclasses.replace(
-        parent.record().steps[3], token=branch.record().generated[4], candidates=branch.newest.candidates
-    )  # type: ignore[union-attr]
+        parent.record().steps[3],
+        token=branch.record().generated[4],
+        candidates=branch.newest.candidates,  # type: ignore[union-attr]
+        chosen_by="reader",
+    )
     step = next(branch.decode())
     assert (step.gap_s, step.paused_s, step.waited_s) == (1008.0 - forked_at, 1001.0 - forked_at + 5.0, 2.0)
     assert_adds_up(branch)

@@ -13,6 +13,7 @@ from engine import LoadedModel, Run, RunSettings
 from engine.errors import OutOfRange, RunFreed, UnsupportedConfig
 from engine.kv.cache import LiveCache
 from engine.kv.sizes import kv_bytes
+from engine.model.owned import owned
 from tests.prompts import prompt_of
 from tests.reference import ids_of, uncached_logits
 
@@ -164,6 +165,63 @@ def test_a_fork_goes_on_as_if_it_had_read_no_more(tiny: Tiny, kind: str, tokens:
         logits = cache.forward(torch.tensor([[7]]))
         assert (logits - uncached_logits(model, [*ids, 7])[-1]).abs().max() <= 1e-4
     assert (fork.tokens(), cache.tokens()) == (tokens + 2, 71)
+
+
+def stored_bytes(cache: LiveCache) -> int:
+    """Of the storages that its tensors keep alive, each once."""
+    held = [tensor.untyped_storage() for layer in cache._layers for tensor in (layer.keys, layer.values)]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in held}.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("read", [40, 100])
+def test_a_prompt_keeps_no_more_alive_than_its_notes(tiny: Tiny, kind: str, read: int) -> None:
+    """A window is cut out of all that was read, which must not stay behind it."""
+    cache = LiveCache(tiny(kind).model)
+    with torch.inference_mode():
+        cache.forward(torch.tensor([[5] * read]))
+        assert stored_bytes(cache) == cache.bytes() == kv_bytes(tiny(kind).shape, tokens=read, dtype_bytes=4, between_steps=True)
+        cache.forward(torch.tensor([[6]]))
+    pushed_out = sum(2 * 2 * 16 * 4 for window in tiny(kind).shape.layer_windows if window is not None and read >= window)
+    assert stored_bytes(cache) == cache.bytes() + pushed_out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("read", "tokens"), [(40, 1), (40, 12), (40, 41), (100, 100), (100, 101)])
+def test_a_fork_that_never_grows_keeps_its_own_tokens_alive_and_no_others(tiny: Tiny, kind: str, read: int, tokens: int) -> None:
+    """The other run may be gone long since."""
+    cache = LiveCache(tiny(kind).model)
+    with torch.inference_mode():
+        cache.forward(torch.tensor([[5] * read]))
+        cache.forward(torch.tensor([[6]]))
+        fork = cache.fork(tokens)
+    if kind == "gemma3" and tokens < read + 1 and read >= 63:
+        assert fork is None
+        return
+    assert fork is not None
+    assert stored_bytes(fork) == fork.bytes() == kv_bytes(tiny(kind).shape, tokens=tokens, dtype_bytes=4, between_steps=True)
+
+
+def test_a_window_that_cannot_be_cut_out_fails_like_the_pass_itself(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, calls = LiveCache(tiny("gemma3").model), []
+
+    def refuse(tensor: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) > 2:
+            raise MemoryError
+        return owned(tensor)
+
+    with torch.inference_mode():
+        cache.forward(torch.tensor([list(range(5, 75))]))
+        cells = [cache.cell(0, position) for position in range(7, 70)]
+        monkeypatch.setattr("engine.kv.cache.owned", refuse)
+        with pytest.raises(MemoryError):
+            cache.forward(torch.tensor([[5] * 9]))
+        monkeypatch.undo()
+        assert cache.tokens() == 70
+        assert np.array_equal([cache.cell(0, position) for position in range(7, 70)], cells)
+        logits = cache.forward(torch.tensor([[7]]))
+    assert (logits - uncached_logits(tiny("gemma3"), [*range(5, 75), 7])[-1]).abs().max() <= 1e-4
 
 
 @pytest.mark.parametrize("read", [62, 63])

@@ -189,11 +189,19 @@ def test_a_family_is_wanted_together_and_given_up_together(posted: list[Message]
 
 
 def test_not_too_many_branches_of_a_run_can_go_on(posted: list[Message], tmp_path: Path) -> None:
-    client = EngineClient(Settings(home=tmp_path, lease_s=0.05))  # not started: nobody is given up for not being watched
+    """However quick the clicks are: no lease has to run out first."""
+    client = EngineClient(Settings(home=tmp_path, lease_s=600.0))
+
+    def stopped() -> list[Message]:
+        return [message for message in posted if isinstance(message, Steer) and message.action == "stop"]
+
     run_id, key = written(client)
     made = [client.branch(run_id, key, 2, number, session="s").run_id for number in range(LIVE_BRANCHES - 1)]
-    time.sleep(0.1)
-    assert [message for message in posted if isinstance(message, Steer) and message.action == "stop"] == []
-    client.branch(made[-1], key, 1, 7, session="s")
-    stopped = [message for message in posted if isinstance(message, Steer) and message.action == "stop"]
-    assert stopped == [Steer(run_id, "stop", error=Unwatched().info)]
+    assert stopped() == []
+    last = client.branch(run_id, key, 2, 70, session="s").run_id
+    assert stopped() == [Steer(made[0], "stop", error=Unwatched().info)]
+    hear(client, StatusChanged(made[0], RunStatus.ENDED, StopReason.STOPPED, Unwatched().info))
+    client.branch(last, key, 1, 7, session="s")
+    assert stopped()[1:] == [Steer(made[1], "stop", error=Unwatched().info)]
+    live = [view.run_id for view in client.family(run_id) if view.status is not RunStatus.ENDED]
+    assert len(live) == LIVE_BRANCHES + 1, "and one of these has been told to stop"

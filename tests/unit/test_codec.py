@@ -73,6 +73,14 @@ def test_round_trip_of_any_text_bytes_and_number(prompt: str, raw: bytes, number
     assert RunRecord.from_json(record.to_json()) == record
 
 
+def test_a_record_that_does_not_say_who_chose_was_the_samplers() -> None:
+    def forget(record: dict[str, Any]) -> None:
+        for trace in (record["prefill"], *record["steps"]):
+            del trace["chosen_by"]
+
+    assert RunRecord.from_json(changed(forget)) == RECORD
+
+
 def test_messages_of_the_channel_come_back() -> None:
     message = Stepped("run", STEP)
     assert codec.load(codec.dump(message), Stepped) == message
@@ -113,6 +121,8 @@ PLACES: list[tuple[tuple[str | int, ...], Any]] = [
     (("prefill", "kv_bytes"), HUGE),
     (("prefill", "first", "raw"), "not base64!"),
     (("prefill", "first", "kind"), "pirate"),
+    (("prefill", "chosen_by"), "pirate"),
+    (("steps", 0, "chosen_by"), None),
     (("prefill", "candidates", 0, "probability"), "1"),
     (("prefill",), None),
     (("steps", 0, "index"), 5),

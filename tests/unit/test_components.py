@@ -157,6 +157,14 @@ def test_small_type_is_legible(block: int, paper: str) -> None:
         assert contrast(colours["muted"], ground) >= AA, ground
 
 
+def test_text_is_never_faded() -> None:
+    """Opacity takes the contrast that the colours above were chosen for: only what carries no text of its own may have it."""
+    faded = re.compile(r"([^{}]+)\{[^{}]*\bopacity: 0?\.\d")
+    textless = (":disabled", ".k-faded", ".caret", ".ob-mark")  # buttons at rest, a swatch, a bar, marks for white space
+    found = [rule.strip() for name in (*NAMES, "live") for rule in faded.findall(read(name, "css"))]
+    assert [rule for rule in found if not rule.endswith(textless)] == []
+
+
 def mount_all() -> None:
     """Runs inside AppTest: a script of its own, so it imports what it needs."""
     from importlib import import_module
@@ -166,17 +174,23 @@ def mount_all() -> None:
     import numpy as np
 
     import ui.components
+    from engine.findings import StageRow, Stages
     from tests.samples import token
 
     path = Path(ui.components.__file__).parents[2] / "assets" / "text" / "components.toml"
     labels = {key: words["zh"] for key, words in loads(path.read_text(encoding="utf-8")).items()}
     labels |= dict.fromkeys(import_module("ui.components.answer").LABELS, "…")
-    for name in ("token_strip", "notes", "candidates", "answer", "meters", "bytes_view", "clock", "reading"):
+    for name in ("token_strip", "notes", "candidates", "answer", "meters", "bytes_view", "clock", "reading", "step"):
         getattr(import_module(f"ui.components.{name}"), name)(run_id=None, path="", key=name, labels=labels)
     tokens = [token(3), token(4)]
     import_module("ui.components.attention_map").attention_map(key="map", labels=labels, name="…", tokens=tokens, weights=np.eye(2))
     import_module("ui.components.cell").cell(key="cell", labels=labels, name="…", numbers=np.ones((2, 3, 4), np.float32))
     import_module("ui.components.branches").tree(run_id=None, path="", key="branches", labels=labels, branches=[])
+    row = StageRow(3, b"A", "A", 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
+    import_module("ui.components.stages").stages(
+        key="stages", labels=labels, found=Stages(1, 0.0, 0, 1.0, (row,), 1, 1, 1, 0, 0, 0, 0, 0.5, 3, 3), own=True
+    )
+    import_module("ui.components.pulse").pulse(key="pulse", every_s=1.0)
     speeds = [("real", "…", 0.0)]
     import_module("ui.components.timeline").timeline(run_id=None, path="", key="timeline", labels=labels, speeds=speeds, speed="real")
     known = {"status": None, "tokens": False, "prefill": False, "generated": None}

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import LoadedModel, Run, RunSettings
 from engine.generate.detokenize import Detokenizer, answer_text
-from engine.trace import Token
+from engine.trace import StopReason, Token
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILY = "👨‍👩‍👧‍👦"
+ANSWER = f"你好🤗地來{FAMILY}é e\u0301 \ufffd."
 
 
 def tokens(*raws: bytes, special: tuple[int, ...] = ()) -> list[Token]:
@@ -30,6 +34,33 @@ def test_any_cut_gives_the_text_back(text: str, cuts: list[int]) -> None:
         assert written.encode() + detokenizer.pending == raw[: min(at, len(raw))]
     assert written == text
     assert detokenizer.finish() == ""
+
+
+def test_no_cut_in_three_holds_back_more_than_an_unfinished_character() -> None:
+    raw = ANSWER.encode()
+    for first, second in combinations(range(len(raw) + 1), 2):
+        detokenizer, written, read = Detokenizer(), "", b""
+        for part in (raw[:first], raw[first:second], raw[second:]):
+            written, read = written + detokenizer.push(part), read + part
+            assert written == read.decode(errors="ignore"), "all whole characters, and no half one as a replacement sign"
+            assert len(detokenizer.pending) <= 3
+        assert written == ANSWER
+
+
+def test_an_answer_of_real_tokens_streams_as_far_as_its_characters_are_whole(tiny: Callable[..., LoadedModel]) -> None:
+    """The tiny tokenizer knows no emoji: most tokens of this answer are parts of characters."""
+    model = tiny()
+    ids = model.tokenizer(ANSWER, add_special_tokens=False)["input_ids"]
+    run = Run(model, "Say it", RunSettings(max_new_tokens=len(ids)), forced=ids)
+    detokenizer, written, read, parts = Detokenizer(), "", b"", 0
+    for token in (run.prefill().first, *(step.token for step in run.decode())):
+        written, read, parts = written + detokenizer.push(token.raw), read + token.raw, parts + (not token.text)
+        assert written == read.decode(errors="ignore")
+        assert answer_text(run.record().generated[: token.position - len(run.tokens) + 1]) == written
+    assert [token.id for token in run.record().generated] == ids
+    assert parts > 10
+    assert run.stop_reason is StopReason.LENGTH
+    assert written == ANSWER == model.tokenizer.decode(ids, clean_up_tokenization_spaces=False)
 
 
 def test_half_a_character_waits() -> None:

@@ -31,6 +31,7 @@ def test_a_power_cut_leaves_all_as_it_was_before_the_step(tiny: Tiny, kind: str,
     assert (cut.stop_reason, cut.error and cut.error.code) == (StopReason.OUT_OF_MEMORY, "out_of_memory")
     assert cut.error is not None
     assert "alloc" in str(cut.error.params["detail"])
+    assert cut.error.params["cause"] == "device"
     assert written(cut) == written(whole)[:4]
     read, last = tokens + 3, cut.record().steps[-1]
     assert (last.kv_tokens, cut._live_stepper().cache.tokens(), len(cut._live_stepper().ids)) == (read, read, read)

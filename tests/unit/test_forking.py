@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from engine import LoadedModel, Run, RunRecord, RunSettings, StopReason
-from engine.branching import stem_of
 from engine.errors import OutOfMemory, RunFreed
 from engine.generate.stepper import Stepper
 from engine.kv.sizes import kv_bytes
-from tests.branches import ANSWER, DRAWN, FOREIGN, KINDS, OPEN, assert_equal, finished, forced_to, started, written
+from engine.stem import stem_of
+from tests.branches import ANSWER, DRAWN, FOREIGN, KINDS, OPEN, assert_equal, finished, forced_to, passes, started, written
 
 Tiny = Callable[..., LoadedModel]
 
@@ -43,7 +43,7 @@ def test_a_branch_that_writes_the_same_token_becomes_the_same_answer(tiny: Tiny)
     branch = parent.branch(5, written(parent)[5])
     list(branch.decode())
     assert written(branch) == written(parent)
-    assert branch.record().steps[4] == parent.record().steps[4]
+    assert branch.record().steps[4] == replace(parent.record().steps[4], chosen_by="reader")
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
@@ -159,7 +159,7 @@ def test_a_branch_that_finds_no_memory_says_so_and_harms_nobody(tiny: Tiny, monk
 
 
 def test_a_branch_holds_its_own_tokens_only(tiny: Tiny) -> None:
-    """Bytes are those of its tokens at once; from its first step on nothing of the other run's is kept alive."""
+    """Bytes are those of its tokens at once, and nothing of the other run's is kept alive, before it grows and after."""
     parent = finished(tiny(), 40, replace(DRAWN, max_new_tokens=60))
     parent.attention(0)  # joins what was recorded in its first layer
     branch = parent.branch(2, FOREIGN)
@@ -167,15 +167,40 @@ def test_a_branch_holds_its_own_tokens_only(tiny: Tiny) -> None:
     assert branch.kv_bytes() == kv_bytes(shape, tokens=42, dtype_bytes=4)
     recorded = 42 * shape.num_hidden_layers * shape.num_attention_heads * shape.head_dim * 4
     assert branch.record().steps[-1].recorded_bytes == recorded
-    next(branch.decode())
-    for layer in branch._live_stepper().cache._layers:
-        assert layer.keys.untyped_storage().nbytes() == layer.keys.nbytes == 43 * shape.num_key_value_heads * shape.head_dim * 4
-    recorder = branch._live_stepper().recorder
-    assert recorder is not None
-    stored = {
-        block.untyped_storage().data_ptr(): block.untyped_storage().nbytes() for rows in recorder._layers.values() for block in rows.queries
-    }
-    assert sum(stored.values()) == recorder.recorded_bytes() == recorded // 42 * 43
+    for tokens in (42, 43):
+        stepper = branch._live_stepper()
+        assert stepper.recorder is not None
+        assert stored_bytes(*(layer.keys for layer in stepper.cache._layers)) * 2 == stepper.cache.bytes() == branch.kv_bytes()
+        blocks = [block for rows in stepper.recorder._layers.values() for block in rows.queries]
+        assert stored_bytes(*blocks) == stepper.recorder.recorded_bytes() == recorded // 42 * tokens
+        heads = stored_bytes(*stepper.heads)
+        assert heads == len(stepper.heads) * shape.hidden_size * 4
+        assert branch.held_bytes() >= branch.kv_bytes() + recorded // 42 * tokens + heads
+        next(branch.decode())
+
+
+def stored_bytes(*tensors: torch.Tensor) -> int:
+    """Of the storages that these tensors keep alive, each once."""
+    return sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in tensors}.values())
+
+
+def test_a_branch_of_what_was_read_again_keeps_its_own_heads_only(tiny: Tiny) -> None:
+    parent = finished(tiny(), 20)
+    again = Run.revive(parent.model, parent.prompt, DRAWN, stem_of(parent.record(), 9, FOREIGN, ""))
+    stepper = again.branch(2, FOREIGN)._live_stepper()
+    assert stored_bytes(*stepper.heads) == 3 * parent.model.shape.hidden_size * 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("index", [0, 4, ANSWER - 1])
+def test_taking_over_reads_nothing(tiny: Tiny, kind: str, index: int) -> None:
+    """No pass, which is what a branch costs where all is read again: the prompt, then the answer."""
+    parent = finished(tiny(kind), 20)
+    with passes(parent.model) as lengths:
+        parent.branch(index, FOREIGN)
+        assert lengths == []
+        Run.revive(parent.model, parent.prompt, DRAWN, stem_of(parent.record(), index, FOREIGN, ""))
+        assert lengths == [20, index][: 2 if index else 1]
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])

@@ -78,6 +78,13 @@ def test_pauses_count_nowhere_and_waiting_is_shown_apart() -> None:
     assert (paused.tpot_s, paused.overall_tokens_per_s) == pytest.approx((plain.tpot_s, plain.overall_tokens_per_s))
 
 
+def test_own_work_has_no_queue_no_waiting_and_no_pause() -> None:
+    """Template 0.01, tokenizing 0.02, reading 0.4, choosing 0.07; then three steps."""
+    assert summarize(run_of((0.05, 10.0, 0.1), (0, 0, 0.2), (0.15, 60.0, 0.3))).worked_s == pytest.approx(0.5 + 0.6)
+    assert summarize(run_of()).worked_s == pytest.approx(0.5)
+    assert summarize(run_of(prefill=None)).worked_s == 0
+
+
 def test_tpot_is_the_mean_of_the_itls() -> None:
     summary = summarize(run_of(*[(0.01 * k, 1.0, 0.1) for k in range(7)]))
     assert summary.tpot_s == pytest.approx(sum(summary.itl_s) / 7)

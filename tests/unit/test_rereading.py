@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine import LoadedModel
+from engine import LoadedModel, Run
 from engine.errors import OutOfMemory
 from engine.generate.rereading import Rereading
 from engine.model import attend, capture
@@ -113,10 +113,15 @@ def test_no_more_is_read_again_than_is_shown(tiny: Tiny, passes: list[int]) -> N
         assert passes == [until]
 
 
+def layer_states_bytes(run: Run) -> int:
+    """Of what each layer made of the prompt's last position."""
+    return LAYERS * run.model.shape.hidden_size * 4
+
+
 def test_a_kept_layer_counts_as_held(tiny: Tiny) -> None:
     run = started(tiny("qwen3"), 0)
     before = run.held_bytes()
-    assert before == run.kv_bytes() + run._live_stepper().heads_bytes()
+    assert before == run.kv_bytes() + run._live_stepper().heads_bytes() + layer_states_bytes(run)
     run.attention(1)
     queries = 4 * run.prefill().prompt_tokens * HEADS * run.model.shape.head_dim
     assert run.held_bytes() == before + queries
@@ -127,7 +132,8 @@ def test_a_kept_layer_counts_as_held(tiny: Tiny) -> None:
 @pytest.mark.parametrize("keeps", ["all", "some", "none"])
 def test_what_is_held_is_what_is_measured(model: LoadedModel, keeps: str) -> None:
     run = finished(model, keeps)
-    assert run.held_bytes() == run.kv_bytes() + run.record().steps[-1].recorded_bytes + run._live_stepper().heads_bytes()
+    looks = run._live_stepper().heads_bytes() + layer_states_bytes(run)
+    assert run.held_bytes() == run.kv_bytes() + run.record().steps[-1].recorded_bytes + looks
 
 
 def test_what_was_kept_is_never_read_again(tiny: Tiny, passes: list[int]) -> None:
@@ -197,6 +203,7 @@ def test_a_look_without_memory_says_so_and_leaves_the_run(
         with pytest.raises(OutOfMemory) as caught:
             looks[look]()
     assert caught.value.params["detail"]
+    assert caught.value.params["cause"] == "device"
     assert (run.stop_reason, run.error, run.kv_bytes()) == (None, None, before)
     assert looks[look]().size
     list(run.decode())

@@ -85,7 +85,7 @@ def test_out_of_memory_in_a_step_keeps_what_there_was(tiny: Tiny, monkeypatch: p
     assert len(steps) == 2
     assert run.stop_reason is StopReason.OUT_OF_MEMORY
     assert run.error is not None
-    assert run.error.code == "out_of_memory"
+    assert (run.error.code, run.error.params["cause"]) == ("out_of_memory", "device")
     read = len(run.tokens) + 2
     assert run.kv_bytes() == kv_bytes(model.shape, tokens=read, dtype_bytes=4)
     assert run.cell(0, read - 1).shape == (2, 2, 16)

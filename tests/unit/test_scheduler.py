@@ -233,6 +233,24 @@ def test_the_oldest_ended_runs_are_freed_where_all_hold_too_many_bytes() -> None
     assert freed == ["a"], "30 + 30 + 30 + 10 are within the limit once a is gone"
 
 
+def test_a_run_and_its_branches_count_each_for_what_it_holds() -> None:
+    hall = Hall(held_bytes=100)
+    for name, held in (("root", 40), ("first", 35), ("second", 25)):
+        hall.add(name, held=held, length=1)
+        hall.turns(1)
+    assert not any(work.freed for work in hall.works.values()), "40 + 35 + 25 are within the limit"
+    hall.add("third", held=1, length=1)
+    hall.turns(1)
+    assert [name for name, work in hall.works.items() if work.freed] == ["root"]
+    hall.add("fourth", held=38, length=1)
+    hall.turns(1)
+    assert [name for name, work in hall.works.items() if work.freed] == ["root"], "what is freed counts no more: 35 + 25 + 1 + 38"
+    hall.add("fifth", held=2)
+    hall.turns(1)
+    hall.scheduler.steer("fifth", "stop")
+    assert [name for name, work in hall.works.items() if work.freed] == ["root", "first"]
+
+
 def test_for_want_of_bytes_neither_a_live_run_nor_the_newest_is_freed() -> None:
     hall = Hall(held_bytes=100)
     for name in ("live", "other"):
@@ -276,3 +294,17 @@ def test_the_worker_sleeps_until_it_is_needed_and_stops_when_told() -> None:
     scheduler.close()
     worker.join(2.0)
     assert not worker.is_alive()
+
+
+def test_a_branch_writes_the_token_chosen_for_it_even_if_it_is_paused_before_its_first_turn() -> None:
+    hall = Hall()
+    job = hall.add("a", owes_first=True)
+    hall.add("b", session="t")
+    hall.scheduler.steer("a", "pause")
+    hall.scheduler.steer("b", "pause")
+    hall.turns(5)
+    assert hall.order() == "a"
+    assert job.status is RunStatus.PAUSED
+    hall.scheduler.steer("a", "pause")
+    hall.turns(5)
+    assert hall.order() == "a", "one turn, not one with every pause"

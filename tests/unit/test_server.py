@@ -184,8 +184,8 @@ def test_a_cut_waits_for_no_run(wire: FakeWire) -> None:
 
 def test_the_text_of_ids_waits_for_no_run_and_is_the_tokenizers_own(wire: FakeWire) -> None:
     tokenizer = make_tokenizer()
-    shape = SimpleNamespace(vocab_size=len(tokenizer))
-    shelf = SimpleNamespace(find={Wanted("m", "cpu"): SimpleNamespace(tokenizer=tokenizer, shape=shape)}.__getitem__)
+    model = SimpleNamespace(tokenizer=tokenizer, vocabulary=Vocabulary(tokenizer), shape=SimpleNamespace(vocab_size=len(tokenizer)))
+    shelf = SimpleNamespace(find={Wanted("m", "cpu"): model}.__getitem__)
     answers = Answers(Scheduler(lambda message: None), Outbox(wire).put, SimpleNamespace(), shelf)
     text = "the cat 你好🤗"
     ids = (1, *tokenizer(text, add_special_tokens=False)["input_ids"], 2)
@@ -200,6 +200,30 @@ def test_the_text_of_ids_waits_for_no_run_and_is_the_tokenizers_own(wire: FakeWi
         Answered(str(number), OutOfRange(field="id", value=stranger, count=len(tokenizer)).info)
         for number, stranger in enumerate((-1, len(tokenizer), 2**62), start=2)
     ]
+
+
+def test_the_tokenizer_is_asked_by_one_thread_at_a_time(wire: FakeWire) -> None:
+    """The worker may be encoding a prompt: a fast tokenizer that two threads use at once fails ("Already borrowed")."""
+    lock, decoding = threading.RLock(), threading.Event()
+
+    def decode(ids: list[int], skip_special_tokens: bool) -> str:
+        decoding.set()
+        other = threading.Thread(target=lambda: free.append(lock.acquire(blocking=False)))
+        other.start()
+        other.join()
+        return "text"
+
+    free: list[bool] = []
+    model = SimpleNamespace(
+        tokenizer=SimpleNamespace(decode=decode), vocabulary=SimpleNamespace(lock=lock), shape=SimpleNamespace(vocab_size=9)
+    )
+    answers = Answers(Scheduler(lambda message: None), Outbox(wire).put, SimpleNamespace(), SimpleNamespace(find=lambda wanted: model))
+    with lock:  # as the worker does in the middle of a long prompt
+        answers.take(AskDecoded("q", "m", "cpu", (1, 2), True))
+        assert not decoding.wait(0.2)
+    until(lambda: wire.sent, 5.0)
+    assert wire.events() == [Answered("q", text="text")]
+    assert free == [False], "it holds the lock while it decodes"
 
 
 def test_a_cut_by_a_model_that_is_not_held_says_so(server: Server, wire: FakeWire) -> None:

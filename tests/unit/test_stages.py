@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from engine import RunSettings
+from engine import RunSettings, codec
 from engine.errors import OutOfRange
 from engine.findings import Stages
 from engine.generate import sampling
@@ -115,6 +115,16 @@ def test_masked_scores_keep_no_share() -> None:
     made = chances(scores, RunSettings(temperature=1.0))
     assert made.tempered()[[4, 9]].tolist() == [0.5, 0.5]
     assert [fallen_on(made.shares, drawn) for drawn in (0.0, 0.49, 0.5, 0.99)] == [4, 4, 9, 9]
+
+
+def test_a_token_that_the_model_rules_out_travels() -> None:
+    """JSON knows no infinity: a score of −∞ is None on the way, and its shares are 0."""
+    scores = np.full(6, -np.inf, dtype=np.float32)
+    scores[[2, 4]] = 1.0, -3.4e38
+    stages = told(scores, RunSettings(temperature=1.0), written_id=0, count=3)
+    assert {row.id: row.logit for row in stages.rows} == {2: 1.0, 4: float(scores[4]), 0: None}
+    assert [row.likely for row in stages.rows] == [1.0, 0.0, 0.0]
+    assert codec.load(codec.dump(stages), Stages) == stages
 
 
 def test_every_pick_uses_up_one_number() -> None:

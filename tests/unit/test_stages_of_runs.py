@@ -13,11 +13,11 @@ import torch
 from transformers import AutoModelForCausalLM, Cohere2Config, Gemma2Config, GraniteConfig, PreTrainedConfig
 
 from engine import LoadedModel, Run, RunSettings, load_model
-from engine.branching import stem_of
 from engine.errors import InvalidSetting, OutOfRange, RunFreed, StagesUnavailable
 from engine.generate.stepper import Stepper
 from engine.kv.cache import LiveCache
 from engine.model.readout import OutputHead
+from engine.stem import stem_of
 from tests.fakes import make_tokenizer
 from tests.prompts import prompt_of
 from tests.reference import uncached_logits

@@ -230,13 +230,13 @@ def test_states_of_every_position(tiny: Tiny, kind: str) -> None:
     assert torch.equal(torch.stack(got), expected[-5:-1])
     assert watch.before_last(0, expected[-1]) == []
     assert watch.before_last(4, expected[-2]) is None, "not what the head was given"
-    assert got[0].untyped_storage().nbytes() == 4 * 32 * 4
+    assert [state.untyped_storage().nbytes() for state in got] == [32 * 4] * 4, "one must not keep the others alive"
 
 
 def test_a_head_that_is_given_something_else(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier positions cannot be had then: their stages are refused, those of later steps are not."""
-    from engine.branching import stem_of
     from engine.errors import StagesUnavailable
+    from engine.stem import stem_of
 
     parent = Run(tiny(), prompt_of(tiny(), 20), SETTINGS)
     list(parent.decode())

@@ -152,14 +152,15 @@ def test_cap_on_the_cache(tiny: Tiny) -> None:
     run = answered(model, replace(OPEN, kv_limit_bytes=cap))
     assert (run.stop_reason, len(run.record().steps)) == (StopReason.OUT_OF_MEMORY, 3)
     assert run.error is not None
-    assert run.error.code == "out_of_memory"
+    assert (run.error.code, run.error.params["cause"]) == ("out_of_memory", "cap")
     assert run.kv_bytes() == cap
 
 
 def test_cap_below_the_prompt(tiny: Tiny) -> None:
     run = Run(tiny(), "the cat", replace(OPEN, kv_limit_bytes=100))
-    with pytest.raises(OutOfMemory):
+    with pytest.raises(OutOfMemory) as caught:
         run.prefill()
+    assert caught.value.params["cause"] == "cap"
     assert run.stop_reason is StopReason.OUT_OF_MEMORY
     assert run.record().prefill is None
 

@@ -10,9 +10,11 @@ import pytest
 from engine import LoadedModel
 from engine.errors import UnsupportedConfig
 from engine.measure import flops
-from engine.trace import ModelInfo
+from engine.measure.reading import step_reads
+from engine.trace import ModelInfo, RunSettings, RunStatus, RunView
 from tests.samples import INFO
-from ui.sections import step, without
+from ui import numbers
+from ui.sections import without
 
 Tiny = Callable[..., LoadedModel]
 
@@ -48,7 +50,22 @@ def test_factors_in_words(factor: float, words: str) -> None:
     assert without.times(factor) == words
 
 
-def test_a_step_reads_the_weights_that_it_multiplies_with() -> None:
-    info: ModelInfo = replace(INFO, body_parameters=100, head_parameters=20, dtype_bytes=2, weight_bytes=999)
-    assert step.read_bytes(info) == 240
-    assert step.read_bytes(replace(info, body_parameters=0, head_parameters=0)) == 999, "not counted: all there are"
+def view_with(info: ModelInfo) -> RunView:
+    return RunView("r", "", RunSettings(), "m", "", RunStatus.ENDED, model=info)
+
+
+def test_what_the_pictures_are_given_adds_up_to_what_a_step_reads() -> None:
+    shape = replace(INFO.shape, layer_windows=(None, 4))
+    info = replace(INFO, shape=shape, body_parameters=100, head_parameters=20, dtype_bytes=2)
+    given = numbers.reading_formula(view_with(info))
+    assert given["weights_read_bytes"] == 240
+    assert given["windows"] == [None, 4]
+    for context in (1, 3, 4, 5, 40):
+        notes = sum(min(context, window or context) for window in given["windows"]) * given["layer_token_bytes"]
+        assert notes == step_reads(info, context).notes_bytes
+
+
+def test_of_a_model_that_does_not_tell_what_it_reads_nothing_is_said() -> None:
+    latent = replace(INFO, shape=replace(INFO.shape, kv_lora_rank=6, qk_rope_head_dim=2))
+    assert "weights_read_bytes" not in numbers.reading_formula(view_with(latent))
+    assert numbers.reading_formula(view_with(latent)) == numbers.notes_formula(view_with(latent)) != {}

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ui.components.mount import SHARED_LABELS, live_data, register
+from ui.ends import ACCIDENTS
 
 LABELS = (
     *SHARED_LABELS,
     "answer_end_context_full",
     "answer_end_eos",
+    "answer_end_eos_hand",
     "answer_end_error",
     "answer_end_length",
     "answer_end_out_of_memory",
+    "answer_end_refused",
     "answer_end_stopped",
     "answer_end_timeout",
     "answer_end_unwatched",
@@ -43,4 +46,5 @@ def answer(
     stand in the answer by their names.
     """
     asked = None if question is None else question[:QUESTION_SHOWN]
-    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels, question=asked, show_special=show_special))
+    own = {"question": asked, "show_special": show_special, "accidents": list(ACCIDENTS)}
+    _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels, **own))

@@ -8,8 +8,8 @@ from ui.components.mount import SHARED_LABELS, live_data, register
 
 LABELS = (
     *SHARED_LABELS,
-    "candidates_by_hand",
     "candidates_drawn",
+    "candidates_forced",
     "candidates_greedy",
     "candidates_head",
     "candidates_held",
@@ -19,6 +19,8 @@ LABELS = (
     "candidates_name",
     "candidates_none",
     "candidates_other",
+    "candidates_reader",
+    "candidates_reader_drawn",
     "candidates_sampled",
     "candidates_write",
 )

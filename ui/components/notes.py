@@ -24,7 +24,6 @@ LABELS = (
     "notes_hidden",
     "notes_hint",
     "notes_light",
-    "notes_link",
     "notes_lit",
     "notes_lit_all",
     "notes_lit_one",
@@ -50,6 +49,7 @@ def notes(
     cursor: int | None = None,
     windows: Sequence[int | None] | None = None,
     layer_token_bytes: int | None = None,
+    weights_read_bytes: int | None = None,
     glance: tuple[int, np.ndarray] | None = None,
     unlit: str | None = None,
     pace_s: float = 0.0,
@@ -58,18 +58,20 @@ def notes(
 ) -> None:
     """Mount it. `cursor` k shows the state after generated token k; None follows the run.
 
-    `windows`: per layer, the most tokens it keeps (None: all); `layer_token_bytes`: bytes of one layer and token. The tick appears where
-    measured bytes == Σ over layers of min(tokens, window) * layer_token_bytes; with None only the measured bytes are shown.
+    `windows`: per layer, how many tokens it reads, the one that comes in included (None: all); `layer_token_bytes`: bytes of one layer and
+    token. The tick appears where measured bytes == Σ over layers of min(tokens, window - 1) * layer_token_bytes; with None only the
+    measured bytes are shown. `weights_read_bytes`: what every step reads besides. None: nothing is said of what a step reads.
 
-    With `on_opened` its cells can be opened, and columns are lit. A click or Enter is a trigger: `on_opened` finds {"layer", "position"}
-    under the mounted key's `opened`. `opened`: the cell (layer, position) that is open. `glance`: (index, float32 [tokens]) how the step
-    that wrote generated token `index` read; shown while that token is the newest one on screen. `unlit`: why there is none, in words.
-    `pace_s` > 0: the run is played in slow motion, so there is time to watch a column being written.
+    With `on_opened` its cells can be opened, and columns are lit. A click or Enter is a trigger: `on_opened` finds {"run", "layer",
+    "position"} under the mounted key's `opened`. `opened`: the cell (layer, position) that is open. `glance`: (index, float32 [tokens])
+    how the step that wrote generated token `index` read; shown while that token is the newest one on screen. `unlit`: why there is none,
+    in words. `pace_s` > 0: the run is played in slow motion, so there is time to watch a column being written.
     """
     light = None if glance is None else {"index": glance[0], "weights": packed(glance[1])}
     cell = None if opened is None else {"layer": opened[0], "position": opened[1]}
     own: dict[str, Any] = {"opens": on_opened is not None, "glance": light, "unlit": unlit, "pace_s": pace_s, "opened": cell}
     own |= {"windows": None if windows is None else list(windows), "layer_token_bytes": layer_token_bytes}
+    own["weights_read_bytes"] = weights_read_bytes
     _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels, **own), on_opened_change=on_opened or (lambda: None))
 
 

@@ -16,8 +16,10 @@ LABELS = (
     "step_by_hand",
     "step_choose",
     "step_columns",
+    "step_computed",
     "step_drawn",
     "step_first",
+    "step_forced",
     "step_greedy",
     "step_grown",
     "step_head",
@@ -61,7 +63,7 @@ def step(
     cursor: int | None = None,
     windows: Sequence[int | None] | None = None,
     layer_token_bytes: int | None = None,
-    read_bytes: int | None = None,
+    weights_read_bytes: int | None = None,
     greedy: bool = True,
     sees: bool = True,
     looked: int | None = None,
@@ -69,12 +71,12 @@ def step(
 ) -> None:
     """Mount it. `cursor` k shows the step that wrote generated token k; None follows the run.
 
-    `windows` and `layer_token_bytes` as for the notes; `read_bytes`: weights that every step reads. `greedy`: tokens are not drawn.
+    `windows`, `layer_token_bytes` and `weights_read_bytes` as for the notes. `greedy`: tokens are not drawn.
     `sees`: whether this run's attention can be seen at all; `weights`: how the
     step that wrote generated token `looked` read the notes, by position. Without them the channel's own glances are shown.
     """
     thick = None if weights is None else [round(float(weight), WEIGHT_DIGITS) for weight in weights]
     glance = None if thick is None or looked is None else {"index": looked, "weights": thick}
     notes = {"windows": None if windows is None or layer_token_bytes is None else list(windows), "layer_token_bytes": layer_token_bytes}
-    own = {"read_bytes": read_bytes, "greedy": greedy, "sees": sees, "glance": glance}
+    own = {"weights_read_bytes": weights_read_bytes, "greedy": greedy, "sees": sees, "glance": glance}
     _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels, **notes, **own))

@@ -11,15 +11,18 @@ from typing import Any
 import msgspec
 import streamlit as st
 
-from engine.branching import branch_settings
 from engine.generate import detokenize
+from engine.stem import branch_settings
 from engine.trace import RunStatus, RunView, StopReason
 from ui import branching, numbers, panels, state
 from ui.components.branches import tree
 from ui.components.candidates import candidates
+from ui.components.pulse import pulse
 from ui.state import t
 
 WORDS = 16  # tokens after the fork that are shown, as in the browser
+LOOK_AGAIN_S = 2.0  # at an answer that is being written while another one is on the page
+MOVING = {RunStatus.RUNNING, RunStatus.QUEUED}
 
 
 def candidates_card(view: RunView) -> None:
@@ -37,16 +40,32 @@ def show(view: RunView) -> None:
     family = branching.family(view)
     with panels.card("branches"):
         alone = len(family) < 2
-        panels.card_title(t("branches.title"), None if alone else "measured", "" if alone else t("branches.note"))
+        panels.card_title(t("branches.title"), None if alone else "measured", "" if alone else t("branches.note"), anchor="branches")
         if alone:
             st.markdown(t("branches.invite" if state.may_steer() else "branches.none"))
             return
-        tree(**panels.live(view), branches=rows(family), labels=state.labels("branches"), key=state.BRANCH_PICKS, on_chosen=_switch)
+        elsewhere = any(run.status in MOVING for run in family if run.run_id != view.run_id)
+        (st.fragment(_tree) if elsewhere else _tree)(view.run_id)
         st.caption(t("branches.gloss"))
 
 
-def rows(family: Sequence[RunView]) -> list[dict[str, Any]]:
-    """The family as the tree draws it: every run after the one it left, the later forks first; `parent` is a place in this list.
+def _tree(run_id: str) -> None:
+    """The family as it is now, run `run_id` on the page. While another one moves, it is looked at again and again: the channel tells only
+    of the run on the page."""
+    view = state.current_view()
+    if view is None or view.run_id != run_id:  # another one was chosen in the tree: the whole page goes there
+        st.rerun()
+    family = branching.family(view)
+    tree(
+        **panels.live(view), branches=rows(family, run_id), labels=state.labels("branches"), key=state.BRANCH_PICKS, on_chosen=_switch
+    )  # fmt: skip
+    if any(run.status in MOVING for run in family if run.run_id != run_id):
+        pulse(key="branches_pulse", every_s=LOOK_AGAIN_S)
+
+
+def rows(family: Sequence[RunView], shown: str | None) -> list[dict[str, Any]]:
+    """The family as the tree draws it: every run after the one it left, the later forks first; `parent` is a place in this list. `shown`:
+    the run on the page, whose row the browser keeps up to date.
 
     A branch whose parent has left the store stands at the edge, like the first answer.
     """
@@ -60,7 +79,7 @@ def rows(family: Sequence[RunView]) -> list[dict[str, Any]]:
 
     def add(run: RunView, parent: int | None) -> None:
         place = len(found)
-        found.append(_row(run, number[run.run_id], parent))
+        found.append(_row(run, number[run.run_id], parent, shown))
         for child in sorted(children.get(run.run_id, []), key=_fork, reverse=True):
             add(child, place)
 
@@ -73,7 +92,7 @@ def _fork(run: RunView) -> int:
     return run.origin.index if run.origin else 0
 
 
-def _row(run: RunView, number: int, parent: int | None) -> dict[str, Any]:
+def _row(run: RunView, number: int, parent: int | None, shown: str | None) -> dict[str, Any]:
     summary, origin = numbers.latency(run), run.origin
     last = run.steps[-1] if run.steps else run.prefill
     written = run.generated
@@ -88,16 +107,29 @@ def _row(run: RunView, number: int, parent: int | None) -> dict[str, Any]:
         "reread_s": origin.reread_s if origin else None,
         "tokens": len(written),
         "ttft_s": summary.ttft_s if summary else None,
-        "tpot_s": summary.tpot_s if summary else None,
+        "tpot_s": own_tpot_s(run),
         "kv_bytes": last.kv_bytes if last else 0,
         "status": str(run.status),
-        "stands": t(f"branches.{stand(run)}"),
+        "stands": t(f"branches.{stand(run, elsewhere=run.run_id != shown)}"),
         "words": detokenize.answer_text(own[:WORDS]),
     }
 
 
-def stand(run: RunView) -> str:
-    """Where a run stands or how it ended, as the key of its words."""
+def own_tpot_s(run: RunView) -> float | None:
+    """Seconds per token that the run wrote itself: TPOT as in engine.measure.latency, counted from the token at the fork, which came from a
+    step of the run that was left. None as long as nothing has been written after it."""
+    fork = run.origin.index if run.origin else 0
+    own = run.steps[fork:]
+    if run.prefill is None or not own:
+        return None
+    begun_s = run.steps[fork - 1].at_s if fork else run.prefill.at_s
+    return (own[-1].at_s - begun_s - sum(step.paused_s for step in own)) / len(own)
+
+
+def stand(run: RunView, *, elsewhere: bool = False) -> str:
+    """Where a run stands or how it ended, as the key of its words. `elsewhere`: it is not the one on the page."""
+    if run.status == RunStatus.RUNNING and elsewhere:
+        return "running_elsewhere"
     if run.status != RunStatus.ENDED:
         return str(run.status)
     if run.error is not None and run.error.code == "unwatched":
@@ -144,6 +176,6 @@ def _switch() -> None:
 def _look_at(run: RunView) -> None:
     """One pen at a time: the run that is left waits, where this session holds the pen."""
     view = state.current_view()
-    if view is not None and view.status in {RunStatus.RUNNING, RunStatus.QUEUED} and state.may_steer():
+    if view is not None and view.status in MOVING and state.may_steer():
         state.steer("pause")
     branching.switch(run.run_id)

@@ -23,12 +23,12 @@ NAME_MOST = 24  # characters of a token in a heading
 def show(view: RunView) -> None:
     """Draw the section."""
     with panels.card("notes", stretch=True):
-        panels.card_title(t("decode.notes"), "measured" if view.prefill else None, t("decode.notes_note"))
+        panels.card_title(t("decode.notes"), "measured" if view.prefill else None, t("decode.notes_note"), anchor="notes")
         glance, unlit = _light(view)
         opened = _opened(view)
         notes(
             **panels.live(view),
-            **numbers.notes_formula(view),
+            **numbers.reading_formula(view),
             glance=glance,
             unlit=unlit,
             pace_s=state.pace_s() if state.may_steer() else view.pace_s,
@@ -45,7 +45,7 @@ def show(view: RunView) -> None:
 def _light(view: RunView) -> tuple[tuple[int, np.ndarray] | None, str | None]:
     """How the step on screen read the notes, or why that is not shown. While a run plays, nothing is asked."""
     index = looking.index_shown(view)
-    if index is None or view.status == RunStatus.RUNNING:
+    if index is None or looking.moving(view):
         return None, None
     if looking.reads_again(view):  # a light that nobody switched on must not cost another reading of a long text
         return None, t("cells.unlit_long")
@@ -65,10 +65,14 @@ def _opened(view: RunView) -> tuple[int, int] | None:
 
 
 def _picked() -> None:
+    """The reader opened a cell. One of a picture that is gone stays shut."""
     picked = state.get(state.NOTES_PICKS).opened
-    if picked is not None:
-        state.put(state.CELL_LAYER, int(picked["layer"]))
-        state.put(state.CELL_POSITION, int(picked["position"]))
+    if not isinstance(picked, dict) or picked.get("run") != state.run_id():
+        return
+    layer, position = picked.get("layer"), picked.get("position")
+    if isinstance(layer, int) and isinstance(position, int):
+        state.put(state.CELL_LAYER, layer)
+        state.put(state.CELL_POSITION, position)
 
 
 def _close() -> None:
@@ -108,7 +112,13 @@ def _heading(token: Token | None, layer: int, position: int) -> str:
 
 
 def _look(view: RunView, layer: int, position: int, window: int | None) -> np.ndarray | None:
-    """Key and value, float32 [2, kv_heads, head_dim]; None where it has been said why there are none."""
+    """Key and value, float32 [2, kv_heads, head_dim]; None where it has been said why there are none.
+
+    A run that plays answers between two tokens; one that waits for its turn has no live memory yet, and is not asked.
+    """
+    if view.status == RunStatus.QUEUED:
+        st.caption(f":material/hourglass_empty: {t('cells.waits')}")
+        return None
     try:
         return looking.cell(view, layer, position)
     except EngineError as error:

@@ -12,13 +12,15 @@ from typing import Any
 import streamlit as st
 
 from engine.trace import RunStatus, RunView, Token, room_left
-from ui import asking, branching, literal, looking, numbers, panels, state, transport
+from ui import asking, branching, ends, literal, looking, numbers, panels, state, transport
 from ui.failures import code_span
 from ui.sections import outcome
 from ui.state import t
 
 # What a provoked run takes over from the run on screen, so that one thing alone is different.
 SAME = ("temperature", "top_k", "top_p", "seed", "use_chat_template", "system_prompt")
+# Ends that have no button: the last place tells of the one of them that came, else of accidents.
+UNASKED = ("memory", "refused")
 BEYOND = 4  # tokens that an answer may be longer than its provoked end, so that this end comes first
 
 
@@ -52,21 +54,22 @@ def show(view: RunView) -> None:
     with st.container(key="endings"):
         panels.card_title(t("endings.title"), None, t("endings.note"), anchor="endings")
         st.caption(t("endings.again") if state.may_steer() else f":material/visibility: {t('endings.follower')}")
-        happened = outcome.name_of(view)
+        happened = ends.name_of(view)
+        last = Exit(happened, "warning") if happened in UNASKED else EXITS[-1]
         with st.grid(4, min_column_width=230):
-            for way in EXITS:
+            for way in (*EXITS[:-1], last):
                 with panels.card(f"end_{way.name}", stretch=True), st.container(gap="xsmall", height="stretch"):
                     _way(view, way, happened)
         outcome.show(view)
 
 
 def _way(view: RunView, way: Exit, happened: str | None) -> None:
-    mark = f"\u2002:red-badge[:material/flag: {t('endings.happened')}]" if way.name == happened else ""
+    mark = f"\u2002:red-badge[:material/flag: {t('endings.happened')}]" if happened in {way.name, f"{way.name}_hand"} else ""
     st.markdown(f":material/{way.icon}: **{t('endings.' + way.name)}**{mark}")
     st.markdown(t(f"endings.{way.name}_exam"))
     st.markdown(f":gray[:small[{t(f'endings.{way.name}_machine')}]]")
     st.space("stretch")
-    if way.name != "error":
+    if way.name not in {"error", *UNASKED}:
         _control(view, way)
 
 
@@ -75,10 +78,9 @@ def _control(view: RunView, way: Exit) -> None:
     mine, reason = state.may_steer(), obstacle(view, way.name)
     if way.key:
         _number(way, disabled=not mine)
-    moving = view.status != RunStatus.ENDED
-    words = "stopped_first" if way.name == "stopped" and not moving else f"{way.name}_do"
+    anew = way.name == "stopped" and view.status == RunStatus.ENDED
     st.button(
-        t(f"endings.{words}"),
+        t("endings.stopped_first") if anew else t(f"endings.{way.name}_do"),
         key=f"end_now_{way.name}",
         icon=f":material/{way.icon}:",
         on_click=_bring_about,
@@ -120,7 +122,7 @@ def _how(view: RunView, way: Exit) -> str:
             assert at is not None
             return t("endings.eos_how", token=_named(view.generated[at]), n=f"{at + 1:,}")
         case "stopped":
-            return t("endings.stopped_how" if view.status != RunStatus.ENDED else "endings.stopped_how_first")
+            return t(f"endings.{_how_to_stop(view)}")
         case "context_full":
             assert view.model is not None
             context = f"{view.model.context_length:,}"
@@ -133,6 +135,18 @@ def _how(view: RunView, way: Exit) -> str:
             return t("endings.power_how", next=f"{count + 1:,}")
         case _:
             return t(f"endings.{way.name}_how", n=f"{count:,}")
+
+
+def _how_to_stop(view: RunView) -> str:
+    match view.status:
+        case RunStatus.ENDED:
+            return "stopped_how_first"
+        case RunStatus.PAUSED:
+            return "stopped_how_paused"
+        case RunStatus.QUEUED:
+            return "stopped_how_queued"
+        case _:
+            return "stopped_how" if view.prefill is not None else "stopped_how_reading"
 
 
 def _named(token: Token) -> str:

@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.errors import EngineError
 from engine.findings import StageRow, Stages
-from engine.trace import RunSettings, RunView
+from engine.trace import ChosenBy, DecodeStep, PrefillTrace, RunSettings, RunView
 from ui import failures, literal, looking, panels, state
 from ui.components.stages import stages
 from ui.state import t
@@ -41,7 +41,7 @@ def show(view: RunView) -> None:
         return
     with panels.card("stages"):
         if looking.moving(view):
-            panels.card_title(t("stages.title"), None, t("stages.note"))
+            panels.card_title(t("stages.title"), None, t("stages.note"), anchor="choice")
             st.caption(f":material/hourglass_empty: {t('stages.moving')}")
         else:
             st.fragment(_taken_apart)(view, index)
@@ -53,14 +53,16 @@ def _taken_apart(view: RunView, index: int) -> None:
     _begin(own)
     asked = _asked(own)
     what_if = asked != own
-    panels.card_title(t("stages.title_if" if what_if else "stages.title"), "computed" if what_if else "measured", t("stages.note"))
+    panels.card_title(
+        t("stages.title_if" if what_if else "stages.title"), "computed" if what_if else "measured", t("stages.note"), anchor="choice"
+    )
     _sliders(own)
     try:
         found = looking.stages(view, index, *(asked if what_if else (None, None, None)))
     except EngineError as error:
         st.info(failures.explain(error.info), icon=":material/visibility_off:")
         return
-    st.markdown(verdict(found, what_if=what_if, by_hand=view.origin is not None and view.origin.index == index))
+    st.markdown(verdict(found, what_if=what_if, chosen_by=_step(view, index).chosen_by))
     stages(found=found, own=not what_if, labels=state.labels("stages"), key="decode_stages")
     with st.grid(len(GLOSSES), min_column_width=170):
         for name in GLOSSES:
@@ -112,8 +114,15 @@ def _sliders(own: Choice) -> None:
         st.button(words, key="what_back", icon=":material/undo:", on_click=_reset, args=(own,), disabled=asked == own, width="stretch")
 
 
-def verdict(found: Stages, *, what_if: bool, by_hand: bool) -> str:
-    """What was written and why, or what would be written, in one sentence. `by_hand`: the reader put the written token there."""
+def _step(view: RunView, index: int) -> PrefillTrace | DecodeStep:
+    """What wrote generated token `index`."""
+    step = view.prefill if index == 0 else view.steps[index - 1]
+    assert step is not None, "a token that is shown has been written"
+    return step
+
+
+def verdict(found: Stages, *, what_if: bool, chosen_by: ChosenBy) -> str:
+    """What was written and why, or what would be written, in one sentence. `chosen_by`: who put the written token there."""
     written, would = _row(found, found.written_id), _row(found, found.would_write_id)
     places = {"written": _named(written), "would": _named(would), "share": _share(would.share), "likely": _share(would.likely)}
     places["drawn"] = f"{found.drawn:.4f}"
@@ -121,9 +130,9 @@ def verdict(found: Stages, *, what_if: bool, by_hand: bool) -> str:
     greedy = "_greedy" if found.temperature == 0 else ""
     if what_if:
         return t(f"stages.if_{'same' if same else 'other'}{greedy}", **places)
-    if by_hand:
-        return t(f"stages.by_hand{'_same' if same else ''}", **places)
-    return t(f"stages.{'was' if same else 'put'}{greedy if same else ''}", **places)
+    if chosen_by == "sampler" and same:
+        return t(f"stages.was{greedy}", **places)
+    return t(f"stages.{'by_hand' if chosen_by == 'reader' else 'put'}{'_same' if same else ''}", **places)
 
 
 def _row(found: Stages, id: int) -> StageRow:

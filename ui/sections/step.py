@@ -12,7 +12,7 @@ import numpy as np
 import streamlit as st
 
 from engine.errors import EngineError
-from engine.trace import ModelInfo, RunView
+from engine.trace import RunView
 from ui import failures, looking, numbers, panels, state
 from ui.components.step import step
 from ui.components.token_strip import token_strip
@@ -24,7 +24,7 @@ def show(view: RunView) -> None:
     """Draw the section."""
     index = looking.index_shown(view)
     with panels.card("strip"):
-        panels.card_title(t("step.title"), "measured" if view.prefill else None, t("step.note"))
+        panels.card_title(t("step.title"), "measured" if view.prefill else None, t("step.note"), anchor="step")
         st.markdown(t("step.lead"))
         chain, strip = st.container(), st.container()
         run = panels.live(view)
@@ -35,9 +35,9 @@ def show(view: RunView) -> None:
         with chain:
             step(
                 **run,
-                **numbers.notes_formula(view),
-                **_facts(view),
+                **numbers.reading_formula(view),
                 **seen,
+                greedy=view.settings.temperature == 0,
                 sees=sees and _may_see(view),
                 labels=state.labels("step"),
                 key="decode_chain",
@@ -46,21 +46,6 @@ def show(view: RunView) -> None:
             token_strip(**run, **seen, show="all", writing=True, labels=state.labels("token_strip"), key="decode_strip")
         st.caption(t("step.gloss"))
     without.show(view, index)
-
-
-def read_bytes(info: ModelInfo) -> int:
-    """Bytes of weights that one step multiplies with: all but the input embeddings, of which it looks one row up."""
-    multiplied = (info.body_parameters + info.head_parameters) * info.dtype_bytes
-    return multiplied or info.weight_bytes
-
-
-def _facts(view: RunView) -> dict[str, Any]:
-    """What the browser cannot know from the channel."""
-    info = view.model
-    return {
-        "read_bytes": None if info is None else read_bytes(info),
-        "greedy": view.settings.temperature == 0,
-    }
 
 
 def _may_see(view: RunView) -> bool:

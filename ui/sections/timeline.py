@@ -14,7 +14,7 @@ from ui.state import t
 def show(view: RunView) -> None:
     """Draw the section."""
     with panels.card("timeline"):
-        panels.card_title(t("timeline.title"), "measured" if view.prefill else None, t("timeline.note"))
+        panels.card_title(t("timeline.title"), "measured" if view.prefill else None, t("timeline.note"), anchor="travel")
         timeline(
             **panels.live(view),
             speeds=[(name, t(f"shell.speed_{name}"), pace_s) for name, pace_s in state.SPEEDS.items()],

@@ -73,23 +73,18 @@ def _compare(view: RunView, info: ModelInfo, index: int) -> None:
         return
     written = failures.code_span(literal.short(step.token.text, step.token.raw, NAME_MOST))
     st.markdown(t("without.says", token=written, context=f"{now.context:,}", others=f"{now.context - 1:,}", factor=times(now.factor)))
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.caption(t("without.tokens"))
-        scale([Row(t("without.with"), 1, "1", "notes"), Row(t("without.without"), now.context, f"{now.context:,}", "template")])
-    with right:
-        st.caption(t("without.flops"))
-        scale(_bars(now))
+    _pair("tokens", (1, "1"), (now.context, f"{now.context:,}"))
+    _pair("flops", (now.with_notes, operations(now.with_notes)), (now.without, operations(now.without)))
     st.markdown(f"{t('without.cost', time=milliseconds(step.busy_s))} {panels.badge('measured')}")
     total = {"with_notes": operations(all_of_it.with_notes), "without": operations(all_of_it.without), "factor": times(all_of_it.factor)}
     st.caption(t("without.so_far", tokens=f"{index + 1:,}", **total))
 
 
-def _bars(work: StepWork) -> list[Row]:
-    return [
-        Row(t("without.with"), work.with_notes, operations(work.with_notes), "notes"),
-        Row(t("without.without"), work.without, operations(work.without), "template"),
-    ]
+def _pair(name: str, with_notes: tuple[int, str], without: tuple[int, str]) -> None:
+    """Two bars over the width of the card, so that the small one can be told from nothing."""
+    with st.container(gap="xxsmall"):
+        st.caption(t(f"without.{name}"))
+        scale([Row(t("without.with"), *with_notes, "notes"), Row(t("without.without"), *without, "template")])
 
 
 def times(factor: float) -> str:

@@ -3,8 +3,18 @@
 const ENDS = {
   eos: "answer_end_eos", length: "answer_end_length", context_full: "answer_end_context_full", stopped: "answer_end_stopped",
   timeout: "answer_end_timeout", out_of_memory: "answer_end_out_of_memory", error: "answer_end_error",
+  eos_hand: "answer_end_eos_hand", refused: "answer_end_refused",
 };
 const UNWATCHED = "unwatched"; // the error code of a run that ended because nobody looked
+
+/** How the run ended, as ui/ends.py names it: an end token that the reader put there, and an exam that could not be begun, are ends of
+    their own. `accidents`: the error codes that are no refusal. */
+function endOf(store, accidents) {
+  const reason = store.stop_reason;
+  if (reason === "eos" && generatedStep(store, store.generated - 1).chosen_by === "reader") return "eos_hand";
+  if (reason === "error" && !store.prefill && store.error && !accidents.includes(store.error.code)) return "refused";
+  return reason;
+}
 
 /** Whole text at once, bytes that can never be text as hex. */
 function writeBytes(box, bytes) {
@@ -97,12 +107,12 @@ function createAnswer(view) {
     const asked = store.tokens.filter((token) => token.kind === "prompt");
     writeBytes(question, asked.reduce((bytes, token) => joinBytes(bytes, bytesOf(token)), NO_BYTES));
   };
-  const endText = ({ store, shown, labels }) => {
+  const endText = ({ store, shown, data, labels }) => {
     if (store.status === null) return labels.answer_none;
     if (store.status !== "ended") return "";
     if (shown < store.generated) return "";
     if (store.error?.code === UNWATCHED) return labels.answer_end_unwatched;
-    return labels[ENDS[store.stop_reason] ?? "answer_end_error"];
+    return labels[ENDS[endOf(store, data.accidents)] ?? "answer_end_error"];
   };
 
   const draw = (now) => {

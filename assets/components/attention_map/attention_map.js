@@ -43,7 +43,7 @@ class AttentionMap {
   pick({ row, column }) {
     const seen = column !== null && !this.cells.later(row, column);
     const { first } = this.cells;
-    this.view.component.setTriggerValue("picked", { query: first + row, key: seen ? first + column : null });
+    live.tell(this.view.component, "picked", { query: first + row, key: seen ? first + column : null });
   }
 
   /** What is pointed at, else what is picked, else how to go about it. */

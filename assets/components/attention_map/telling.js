@@ -4,18 +4,6 @@
 const TOLD = 5; // links of a row that are named
 const TICKS = [0, 0.05, 0.25, 1];
 
-/** A label as nodes: its places are filled with text, tokens in type of their own. */
-function sentence(template, values) {
-  const nodes = document.createDocumentFragment();
-  for (const part of template.split(/(\{\w+\})/)) {
-    const name = part.match(/^\{(\w+)\}$/)?.[1];
-    const value = name && values[name];
-    if (value === undefined || value === "") nodes.append(part);
-    else nodes.append(value instanceof Node ? value : String(value));
-  }
-  return nodes;
-}
-
 /** Sentences about cells and rows. */
 class Telling {
   constructor(cells, labels) {

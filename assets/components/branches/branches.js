@@ -34,8 +34,7 @@ class Tree {
   }
 
   choose(branch) {
-    if (branch.run_id === this.view.store.runId || live.onTheWay()) return;
-    this.view.component.setTriggerValue("chosen", { run: branch.run_id });
+    if (branch.run_id !== this.view.store.runId) live.tell(this.view.component, "chosen", { run: branch.run_id });
   }
 
   /** Places on the lines, the same for all; some to spare while one is being written. */
@@ -58,7 +57,8 @@ class Tree {
     }
     this.list.replaceChildren(...this.rows.map(({ item }) => item));
     setAttribute(this.list, "aria-label", labels.branches_name);
-    this.legend.replaceChildren(...[["waits", labels.branches_waits], ["ended", labels.branches_ended]].map(([name, words]) => {
+    const states = [["waits", labels.branches_waits], ["running", labels.branches_running], ["ended", labels.branches_ended]];
+    this.legend.replaceChildren(...states.map(([name, words]) => {
       const entry = element("span");
       entry.append(element("i", name), words);
       return entry;
@@ -75,9 +75,9 @@ class Tree {
     const from = branch.index ?? 0;
     drawLine(own, end, from, store.generated, this.room);
     end.className = `end ${store.status}`;
-    setText(tokens, fill(labels.branches_tokens, { n: grouped(store.generated) }));
     const steps = store.itl.length;
-    setText(tpot, fill(labels.branches_tpot, { t: steps ? secondsText(store.itlSum[steps] / steps, labels) : "—" }));
+    setText(tokens, tokensText(branch.index, store.generated, labels));
+    setText(tpot, tpotText(branch.index, steps > from ? (store.itlSum[steps] - store.itlSum[from]) / (steps - from) : null, labels));
     setText(kv, fill(labels.branches_kv, { size: bytesText(generatedStep(store, store.generated - 1).kv_bytes) }));
     if (full || store.generated <= from + WORDS) setText(words, firstWords(store, from));
   }

@@ -53,6 +53,21 @@ function headOf(branch, labels) {
   return head;
 }
 
+/** Tokens that it wrote itself, and how many the whole answer has; the first answer wrote them all. `index`: its fork, or null. */
+function tokensText(index, tokens, labels) {
+  if (index === null) return fill(labels.branches_tokens, { n: grouped(tokens) });
+  return fill(labels.branches_own, { n: grouped(Math.max(tokens - index, 0)), of: grouped(tokens) });
+}
+
+function timeOf(seconds, labels) {
+  return seconds === null ? "—" : secondsText(seconds, labels);
+}
+
+/** Time per token: of a branch, from its fork on. */
+function tpotText(index, seconds, labels) {
+  return fill(index === null ? labels.branches_tpot : labels.branches_own_tpot, { t: timeOf(seconds, labels) });
+}
+
 /** `name`, `stands`, `words` come ready from Python; figures are written as everywhere in the browser. */
 function buildBranch(branch, through, room, labels) {
   const item = element("div");
@@ -63,14 +78,13 @@ function buildBranch(branch, through, room, labels) {
   const told = element("span", "told");
   const figures = element("span", "figures");
   const words = element("span", "words", branch.words);
-  const time = (seconds) => (seconds === null ? "—" : secondsText(seconds, labels));
   const texts = {
-    stand: branch.stands, tokens: fill(labels.branches_tokens, { n: grouped(branch.tokens) }), ttft: fill(labels.branches_ttft, { t: time(branch.ttft_s) }),
-    tpot: fill(labels.branches_tpot, { t: time(branch.tpot_s) }), kv: fill(labels.branches_kv, { size: bytesText(branch.kv_bytes) }),
+    stand: branch.stands, tokens: tokensText(branch.index, branch.tokens, labels), ttft: fill(labels.branches_ttft, { t: timeOf(branch.ttft_s, labels) }),
+    tpot: tpotText(branch.index, branch.tpot_s, labels), kv: fill(labels.branches_kv, { size: bytesText(branch.kv_bytes) }),
   };
   const nodes = Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, element("span", name, text)]));
   figures.append(...Object.values(nodes));
-  if (branch.reread_s !== null) figures.append(element("span", "reread", fill(labels.branches_reread, { t: time(branch.reread_s) })));
+  if (branch.reread_s !== null) figures.append(element("span", "reread", fill(labels.branches_reread, { t: timeOf(branch.reread_s, labels) })));
   told.append(headOf(branch, labels), words, figures);
   button.append(box, told);
   item.append(button);

@@ -35,6 +35,15 @@ class Hold {
   }
 }
 
+/** Who chose the token that was written, and how, as keys of the words. */
+function waysOf(sampling) {
+  return {
+    sampler: sampling ? "candidates_sampled" : "candidates_greedy",
+    reader: sampling ? "candidates_reader_drawn" : "candidates_reader",
+    forced: "candidates_forced",
+  };
+}
+
 function legend() {
   const box = element("div", "ob-legend");
   const entries = ["swatch-model", "swatch-drawn"].map((name) => {
@@ -49,7 +58,7 @@ function legend() {
 
 /** Pointer, focus and keys of the list. Keys that it takes do not reach the page, whose own Space plays the run. */
 function wireChoice(view, list, rows, hold) {
-  const able = () => rows.filter(({ write }) => !write.hidden && write.offsetParent);
+  const able = () => rows.filter(({ row, write }) => !row.matches(".vacant") && !write.hidden);
   list.onpointermove = list.onpointerdown = () => hold.grasp();
   list.onpointerleave = () => hold.let();
   list.onfocusin = (event) => {
@@ -73,8 +82,8 @@ function wireChoice(view, list, rows, hold) {
 /** Tell Python which token is to be written instead, and at which step: the one in the picture that was clicked. */
 function choose(view, parts, hold) {
   const { store, data } = view;
-  if (!data.choosable || parts.write.hidden || !parts.candidate || live.onTheWay()) return;
-  view.component.setTriggerValue("chosen", { run: store.runId, index: hold.shown - 1, id: parts.candidate.id });
+  if (!data.choosable || parts.write.hidden || !parts.candidate) return;
+  live.tell(view.component, "chosen", { run: store.runId, index: hold.shown - 1, id: parts.candidate.id });
 }
 
 function createCandidates(view) {
@@ -88,13 +97,12 @@ function createCandidates(view) {
   wireChoice(view, list, rows, hold);
   foot.append(box, says, hint);
 
-  const tell = (chosen, byHand, sampling, labels) => {
+  const tell = (chosen, chosenBy, sampling, labels) => {
     box.hidden = !sampling;
     setText(entries[0], labels.candidates_model);
     setText(entries[1], labels.candidates_drawn);
     const values = { model: percent(chosen?.probability ?? 0), drawn: percent(chosen?.drawn_from ?? 0) };
-    const drawn = sampling ? labels.candidates_sampled : labels.candidates_greedy;
-    setText(says, fill(byHand ? labels.candidates_by_hand : drawn, values));
+    setText(says, fill(labels[waysOf(sampling)[chosenBy ?? "sampler"]], values));
   };
   const draw = ({ store, shown: reached, full, data, labels, theme }) => {
     const shown = hold.count(store, reached);
@@ -107,14 +115,14 @@ function createCandidates(view) {
       return;
     }
     const token = generatedToken(store, shown - 1);
-    const { candidates } = generatedStep(store, shown - 1);
+    const { candidates, chosen_by } = generatedStep(store, shown - 1);
     const sampling = candidates.some((candidate) => candidate.drawn_from > 0 && candidate.drawn_from < 1);
     const left = store.origin?.index === shown - 1 ? store.origin.instead_of.id : null;
     setText(head, fill(labels.candidates_head, { n: grouped(shown), position: grouped(token.position) }));
     rows.forEach((parts, at) => drawRow(parts, candidates[at], { picked: candidates[at]?.id === token.id, left, sampling }, data, labels));
     list.classList.toggle("sampling", sampling);
     const chosen = candidates.find((candidate) => candidate.id === token.id);
-    tell(chosen, left !== null || !chosen?.drawn_from, sampling, labels); // no share at all: nobody drew it
+    tell(chosen, chosen_by, sampling, labels);
     hint.hidden = !data.choosable && left === null;
     const words = hold.store ? fill(labels.candidates_held, { n: grouped(shown) }) : data.choosable ? labels.candidates_hint : "";
     setText(hint, left === null || hold.store ? words : `▷ ${labels.candidates_other} ${words}`);

@@ -2,7 +2,7 @@
 // Knows when a channel counts as open, down or closed for good; knows nothing of what the messages mean, apart from snapshots coming first.
 
 const TRIES_MAX = 3;
-const FIRST_FRAME_MS = 1500; // three silent openings and the waits between them must end within a run's lease (6 s)
+const FIRST_FRAME_MS = 1500; // three silent openings and the waits between them must end within a run's lease (LEASE_S in engine/settings.py)
 const SETTLED_MS = 5000; // a connection that lasted so long clears the count of failures
 const RETRY_MS = [0, 100, 300, 5000, 10_000];
 const FINAL = { 4403: "refused", 4404: "gone" }; // the server's own word, as ui/channel.py closes: asking again changes nothing

@@ -1,7 +1,7 @@
 // Who draws when: one store per run and one drawing turn per frame, shared by all components of the page on `window.__openbook`.
 // Knows mounted components and frames; knows no message and no picture.
 
-const LIVE_VERSION = 4;
+const LIVE_VERSION = 5;
 const GRACE_MS = 1000; // a page change keeps its connection
 const KEPT_STORES = 3;
 const WAY_MS = 15_000; // a page that has not come by then is not coming
@@ -168,6 +168,14 @@ function onTheWay(hub) {
   return hub.way !== null;
 }
 
+/** The one place from which Python hears anything: `how` is "setTriggerValue" (said once) or "setStateValue" (it stands). Nothing is said
+    while another page is on its way; gives whether it was said. */
+function say(hub, component, how, name, value) {
+  if (hub.onTheWay()) return false;
+  component[how](name, value);
+  return true;
+}
+
 function createLive() {
   const hub = { version: LIVE_VERSION, runs: Object.create(null), views: new WeakMap(), idle: newStore(null), frame: 0, way: null };
   hub.wake = () => {
@@ -175,6 +183,8 @@ function createLive() {
   };
   hub.mount = (name, component, create) => mountView(hub, name, component, create);
   hub.onTheWay = () => onTheWay(hub);
+  hub.tell = (component, name, value) => say(hub, component, "setTriggerValue", name, value);
+  hub.keep = (component, name, value) => say(hub, component, "setStateValue", name, value);
   document.addEventListener("click", (event) => noteWay(hub, event), true);
   for (const kind of ["click", "keydown"]) window.addEventListener(kind, (event) => offerOrder(hub, event), true);
   document.addEventListener("visibilitychange", () => {

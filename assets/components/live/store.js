@@ -33,6 +33,17 @@ function generatedStep(store, index) {
   return index === 0 ? store.prefill : store.steps[index - 1];
 }
 
+/** The token at a position of the whole text. */
+function tokenAt(store, position) {
+  return position < store.tokens.length ? store.tokens[position] : generatedToken(store, position - store.tokens.length);
+}
+
+/** How the step that wrote generated token `index` read the notes, or null: told by the page at rest, by the channel in slow motion. */
+function looksOf(store, index, glance) {
+  if (glance?.index === index) return glance.weights;
+  return store.glance?.index === index ? store.glance.weights : null;
+}
+
 /** Time between two ids without the reader's own pauses, as DecodeStep.itl_s. */
 function waitedOf(step) {
   return Math.max(step.gap_s - step.paused_s, 0);

@@ -231,3 +231,38 @@ function tokenText(token, labels) {
     kind: kindText(token, labels),
   });
 }
+
+/** A label as nodes: its places are filled with text, tokens in type of their own. */
+function sentence(template, values) {
+  const nodes = document.createDocumentFragment();
+  for (const part of template.split(/(\{\w+\})/)) {
+    const name = part.match(/^\{(\w+)\}$/)?.[1];
+    const value = name && values[name];
+    if (value === undefined || value === "") nodes.append(part);
+    else nodes.append(value instanceof Node ? value : String(value));
+  }
+  return nodes;
+}
+
+/** Bytes of notes that a step reads: in each layer the `context` tokens before its eyes, the one that came in included, as far as the
+    layer's window reaches (null: all the way). As engine/measure/reading.py. */
+function notesRead(windows, layerTokenBytes, context) {
+  return windows.reduce((sum, window) => sum + Math.min(context, window ?? context), 0) * layerTokenBytes;
+}
+
+/** How many tokens each layer keeps between two steps: in a window one place is free for the token to come. As engine/kv/sizes.py. */
+function windowsAtRest(windows) {
+  return windows.map((window) => window && window - 1);
+}
+
+/** The strongest looks but for the first token's, on which many heads park theirs: [[position, weight], …], strongest first. */
+function strongestLooks(weights, most) {
+  const best = [];
+  for (let position = 1; position < weights.length; position += 1) {
+    if (best.length === most && weights[position] <= best[most - 1][1]) continue;
+    const at = best.findIndex(([, weight]) => weights[position] > weight);
+    best.splice(at < 0 ? best.length : at, 0, [position, weights[position]]);
+    best.length = Math.min(best.length, most);
+  }
+  return best;
+}

@@ -20,10 +20,6 @@ function setValue(meter, text) {
   meter.querySelector(".ob-tag").hidden = text === NOTHING;
 }
 
-function formulaBytes(data, tokens) {
-  return data.windows.reduce((sum, window) => sum + Math.min(tokens, window ?? tokens), 0) * data.layer_token_bytes;
-}
-
 /** Percentiles of the first `count` intervals by linear interpolation, as engine/measure/latency.py has them. */
 function percentiles(values, count, shares) {
   const sorted = Float64Array.from(values.slice(0, count)).sort();
@@ -113,7 +109,7 @@ function drawNotes(meter, now, step) {
   if (!step || !data.windows) {
     setText(check, "");
   } else {
-    const computed = formulaBytes(data, step.kv_tokens);
+    const computed = notesRead(windowsAtRest(data.windows), data.layer_token_bytes, step.kv_tokens);
     const equal = computed === step.kv_bytes;
     check.classList.add(equal ? "equal" : "differs");
     setText(check, fill(equal ? labels.meters_equal : labels.meters_differs, { bytes: grouped(computed) }));

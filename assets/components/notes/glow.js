@@ -12,18 +12,6 @@ function strongestWeight(weights) {
   return strongest || weights[0] || 1;
 }
 
-/** Positions that are read most, strongest first; the very first one is left out. */
-function mostRead(weights, most) {
-  const found = [];
-  for (let at = 1; at < weights.length; at += 1) {
-    if (found.length === most && weights[at] <= weights[found.at(-1)]) continue;
-    found.push(at);
-    found.sort((left, right) => weights[right] - weights[left]);
-    if (found.length > most) found.pop();
-  }
-  return found;
-}
-
 class Glow {
   constructor(canvas, grid) {
     Object.assign(this, { canvas, grid, lit: null });

@@ -33,9 +33,10 @@ class Notes {
     followKeys(this);
   }
 
+  /** Per layer, how many tokens it keeps between two steps (null: all). */
   get windows() {
     const { data, store } = this.now;
-    return data.windows ?? store.model?.shape.layer_windows ?? [];
+    return windowsAtRest(data.windows ?? store.model?.shape.layer_windows ?? []);
   }
 
   /** All columns that there will be if the answer takes its full length. */
@@ -118,8 +119,10 @@ class Notes {
   }
 
   sayReads() {
-    const { store, shown, labels } = this.now;
-    const [total, parts] = readWords(store, shown - 1, labels);
+    const { store, shown, data, labels } = this.now;
+    this.view.root.classList.toggle("unweighed", !data.weights_read_bytes); // until Python knows the model
+    if (!data.weights_read_bytes) return;
+    const [total, parts] = readWords(store, shown - 1, data, labels);
     setText(this.total, total);
     setText(this.parts, parts);
     setText(this.computed, labels.notes_computed);
@@ -129,11 +132,10 @@ class Notes {
   weights() {
     const { store, data: { glance }, shown } = this.now;
     if (glance && this.seen?.text !== glance.weights) this.seen = { text: glance.weights, weights: floatsOf(glance.weights) };
-    if (store.glance?.index === shown - 1) return store.glance.weights;
-    return glance?.index === shown - 1 ? this.seen.weights : null;
+    return looksOf(store, shown - 1, glance && { index: glance.index, weights: this.seen.weights });
   }
 
-  /** Whether words about another step may wait, paler, for those about this one: in slow motion for the next, at rest for Python's. */
+  /** Whether words about another step may wait, in grey, for those about this one: in slow motion for the next, at rest for Python's. */
   lightComes() {
     const { store, data, shown } = this.now;
     if (this.last?.run !== store.runId || !this.tokens) return false;
@@ -153,7 +155,7 @@ class Notes {
     const key = `${told} ${labels.notes_lit}`;
     if (waits || key === this.said) return;
     this.said = key;
-    this.lit.replaceChildren(weights ? litWords(store, weights, labels) : told === "all" ? labels.notes_lit_all : told === "none" ? "" : told);
+    setText(this.lit, weights ? litWords(weights, labels) : told === "all" ? labels.notes_lit_all : told === "none" ? "" : told);
   }
 
   /** Outline a cell; null: none. */
@@ -190,8 +192,8 @@ class Notes {
   }
 
   open(at) {
-    if (!this.now?.data.opens || !this.now.store.model || live.onTheWay()) return;
-    this.view.component.setTriggerValue("opened", at);
+    if (!this.now?.data.opens || !this.now.store.model) return;
+    live.tell(this.view.component, "opened", { run: this.now.store.runId, ...at });
   }
 
   /** Scroll sideways to a cell. */

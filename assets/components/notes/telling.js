@@ -1,13 +1,11 @@
 // What the notes say: their size beside the formula, what a step reads, what lies in a cell.
 // Knows a run's store, words and numbers; knows no pointer and no picture.
 
-const LINKS_TOLD = 3; // columns that are named
-
-/** The formula with this run's numbers, as "54 × 23,040 B" or, where layers have windows, a sum over the kinds of layers. */
+/** The formula with this run's numbers, as "54 × 23,040 B" or, where layers have windows, a sum over the kinds of layers. `windows`: at rest. */
 function formulaOf(windows, layerBytes, tokens) {
   const kinds = new Map();
   for (const window of windows) kinds.set(window ?? Infinity, (kinds.get(window ?? Infinity) ?? 0) + 1);
-  const total = windows.reduce((sum, window) => sum + Math.min(tokens, window ?? tokens), 0) * layerBytes;
+  const total = notesRead(windows, layerBytes, tokens);
   if ([...kinds.keys()].every((window) => tokens <= window)) {
     return { total, text: `${grouped(tokens)} × ${grouped(windows.length * layerBytes)} B` };
   }
@@ -23,20 +21,11 @@ function factorsOf(model) {
   return `2 × ${layers} × ${shape.num_key_value_heads} × ${shape.head_dim} × ${model.dtype_bytes}\u00a0B`;
 }
 
-/** Bytes of the weights that every step reads once: tables in which a token is only looked up are left out, where they were counted. */
-function weightsRead({ body_parameters: body, head_parameters: head, dtype_bytes: each, weight_bytes: all }) {
-  return body ? (body + head) * each : all;
-}
-
-/** What the step that wrote generated token `index` read: weights, and notes as they were before it. The prompt's pass finds none. */
-function bytesRead(store, index) {
-  return { weights: weightsRead(store.model), notes: index === 0 ? 0 : generatedStep(store, index - 1).kv_bytes };
-}
-
-/** The two figures of what is read, as [total, parts]. */
-function readWords(store, index, labels) {
-  const { weights, notes } = bytesRead(store, index);
+/** What the step that wrote generated token `index` reads, as [total, parts] in words: weights once, and the notes that its attention reads,
+    its own column included. The prompt's pass finds no notes. */
+function readWords(store, index, { windows, layer_token_bytes: layerBytes, weights_read_bytes: weights }, labels) {
   if (index === 0) return [fill(labels.notes_pass, { total: bytesText(weights) }), fill(labels.notes_pass_parts, { n: grouped(store.tokens.length) })];
+  const notes = notesRead(windows, layerBytes, generatedStep(store, index).kv_tokens);
   const parts = { weights: bytesText(weights), notes: bytesText(notes) };
   return [fill(labels.notes_step, { total: bytesText(weights + notes) }), fill(labels.notes_step_parts, parts)];
 }
@@ -45,38 +34,17 @@ function kindAt(store, position) {
   return position < store.tokens.length ? store.tokens[position].kind : "generated";
 }
 
-function tokenAt(store, position) {
-  return position < store.tokens.length ? store.tokens[position] : generatedToken(store, position - store.tokens.length);
-}
-
-/** A label as nodes: its places are filled with text, tokens in type of their own. */
-function sentence(template, values) {
-  const nodes = document.createDocumentFragment();
-  for (const part of template.split(/(\{\w+\})/)) {
-    const name = part.match(/^\{(\w+)\}$/)?.[1];
-    const value = name && values[name];
-    if (value === undefined || value === "") nodes.append(part);
-    else nodes.append(value instanceof Node ? value : String(value));
-  }
-  return nodes;
-}
-
 function tokenNode(store, position) {
   const node = element("span", "token");
   node.append(tokenNodes(tokenAt(store, position)));
   return node;
 }
 
-/** How this step read the columns, as nodes. */
-function litWords(store, weights, labels) {
-  const links = document.createDocumentFragment();
-  for (const position of mostRead(weights, LINKS_TOLD)) {
-    const link = element("span", "link");
-    link.append(sentence(labels.notes_link, { token: tokenNode(store, position), position, share: percent(weights[position]) }));
-    links.append(link);
-  }
+/** What the light means, and how much of it falls on the first column; which columns are read most the step's own chain tells. */
+function litWords(weights, labels) {
+  if (weights.length < 2) return labels.notes_lit_one;
   const sink = weights[0] >= strongestWeight(weights) ? labels.notes_lit_sink : labels.notes_lit;
-  return sentence(weights.length > 1 ? sink : labels.notes_lit_one, { share: percent(weights[0]), links });
+  return fill(sink, { share: percent(weights[0]) });
 }
 
 /** One cell in a line. `tokens`: columns written; `weights`: how the step on screen read them, or null. */

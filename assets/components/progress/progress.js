@@ -54,9 +54,8 @@ class Messenger {
       if (text !== this.sent || this.repeats < REPEATS_MAX) this.later(store, text);
     }
     const { channel } = store;
-    if (channel === this.channel || channel === "connecting" || live.onTheWay()) return; // asked again with the next picture
-    this.channel = channel;
-    this.view.component.setStateValue("channel", channel);
+    if (channel === this.channel || channel === "connecting") return;
+    if (live.keep(this.view.component, "channel", channel)) this.channel = channel; // else asked again with the next picture
   }
 
   later(store, text) {
@@ -64,13 +63,12 @@ class Messenger {
     this.timer = setTimeout(() => {
       this.timer = 0;
       if (store !== this.view.store || same(standing(store, this.dark), this.view.data.known)) return;
-      if (live.onTheWay()) {
+      if (!live.tell(this.view.component, "moved", standing(store, this.dark))) {
         this.later(store, text);
         return;
       }
       this.repeats = text === this.sent ? this.repeats + 1 : 0;
       this.sent = text;
-      this.view.component.setTriggerValue("moved", standing(store, this.dark));
     }, SETTLE_MS * 4 ** (text === this.sent ? this.repeats + 1 : 0));
   }
 }

@@ -2,10 +2,10 @@
 // that names the old page would call it back.
 
 function createPulse(view) {
-  let beats = 0;
+  let beats = 1;
   let timer = 0;
   const beat = () => {
-    if (!live.onTheWay()) view.component.setTriggerValue("beat", (beats += 1));
+    if (live.tell(view.component, "beat", beats)) beats += 1;
   };
   const draw = ({ data, full }) => {
     if (!full) return;

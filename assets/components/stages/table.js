@@ -64,8 +64,10 @@ function shareCell(share, full, look) {
 function logitCell(row, [low, high]) {
   const cell = element("td", "cell logit");
   const dot = element("span", "dot");
-  dot.style.setProperty("--at", `${(high > low ? ((row.logit - low) / (high - low)) * 100 : 100).toFixed(2)}%`);
-  cell.append(dot, element("span", "number", row.logit.toFixed(2)));
+  const there = row.logit !== null; // null: minus infinity, a score that no point of a line stands for
+  dot.hidden = !there;
+  if (there) dot.style.setProperty("--at", `${(high > low ? ((row.logit - low) / (high - low)) * 100 : 100).toFixed(2)}%`);
+  cell.append(dot, element("span", "number", there ? row.logit.toFixed(2) : "−∞"));
   return cell;
 }
 
@@ -131,7 +133,7 @@ function markCuts(lines, found) {
 /** The whole table, as its head row and its body rows. */
 function tableOf(found, own, labels) {
   const shares = [...found.rows.flatMap((row) => SHARES.map((name) => row[name])), ...SHARES.map((name) => found[`rest_${name}`])];
-  const scores = found.rows.map((row) => row.logit);
+  const scores = found.rows.map((row) => row.logit).filter((logit) => logit !== null);
   const range = [Math.min(...scores), Math.max(...scores)];
   const full = Math.max(...shares);
   const lines = found.rows.map((row, at) => candidateRow(row, at, found, full, range, labels));

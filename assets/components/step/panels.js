@@ -3,6 +3,7 @@
 const PANELS = ["in", "read", "look", "rank", "choose", "append"];
 const TIME_OF = { read: "weights", look: "read", rank: "head", choose: "sample", append: "append" };
 const LINES = 3;
+const LOOKS = 3;
 
 /** One panel: its name, a large token or none, three lines (each a token or words, and a number), and the time of its part. */
 function buildPanel(name, at) {
@@ -18,7 +19,8 @@ function buildPanel(name, at) {
     row.append(word, number);
     parts.lines.push({ row, word, number });
   }
-  box.append(parts.title, parts.face, ...parts.lines.map(({ row }) => row), parts.time);
+  if (name === "read") parts.tag = element("span", "ob-tag ob-computed"); // the card's own tag says: measured
+  box.append(parts.title, parts.face, ...parts.lines.map(({ row }) => row), ...(parts.tag ? [parts.tag] : []), parts.time);
   return parts;
 }
 
@@ -50,13 +52,15 @@ const DRAW = {
     face.className = `face ${input.kind}`;
     sayLine(lines[0], prompt ? fill(labels.step_all, { n: grouped(prompt) }) : fill(labels.step_position, { n: grouped(input.position) }));
   },
-  read({ lines }, { context, prompt, notes, weights }, labels) {
+  read({ lines, tag }, { context, prompt, notes, weights }, labels) {
     sayLine(lines[0], prompt ? labels.step_blank : fill(labels.step_columns, { n: grouped(context) }));
     sayLine(lines[1], prompt || notes === null ? "" : labels.step_notes, prompt || notes === null ? "" : bytesText(notes));
     sayLine(lines[2], weights === null ? "" : labels.step_matrices, weights === null ? "" : bytesText(weights));
+    tag.hidden = weights === null;
+    setText(tag, labels.step_computed);
   },
   look({ lines }, { store, looks, sees }, labels) {
-    const best = looks ? strongestLooks(looks) : [];
+    const best = looks ? strongestLooks(looks, LOOKS) : [];
     lines.forEach((line, at) => {
       if (best[at]) tokenInLine(line, tokenAt(store, best[at][0]), percent(best[at][1]));
       else sayLine(line, looks || at ? "" : sees ? labels.step_unseen : labels.step_hidden);
@@ -69,11 +73,11 @@ const DRAW = {
       else sayLine(line, "");
     });
   },
-  choose({ face, lines }, { token, step, greedy, byHand }, labels) {
+  choose({ face, lines }, { token, step, greedy, chosenBy }, labels) {
     setToken(face, token);
     const drawn = step.drawn ?? null;
-    const how = byHand ? labels.step_by_hand : greedy ? labels.step_greedy : drawn === null ? "" : fill(labels.step_drawn, { n: drawn.toFixed(3) });
-    sayLine(lines[0], how);
+    const own = greedy ? labels.step_greedy : drawn === null ? "" : fill(labels.step_drawn, { n: drawn.toFixed(3) });
+    sayLine(lines[0], chosenBy === "reader" ? labels.step_by_hand : chosenBy === "forced" ? labels.step_forced : own);
   },
   append({ lines }, { before, after, added, input, prompt }, labels) {
     sayLine(lines[0], fill(labels.step_grown, { before: grouped(before), after: grouped(after) }));

@@ -53,12 +53,12 @@ function factsOf(store, index, data) {
     before: past.kv_tokens,
     after: step.kv_tokens,
     added: step.kv_bytes - past.kv_bytes,
-    notes: notesRead(data, step.kv_tokens),
-    weights: data.read_bytes ?? null,
+    notes: data.weights_read_bytes ? notesRead(data.windows, data.layer_token_bytes, step.kv_tokens) : null,
+    weights: data.weights_read_bytes ?? null,
     looks: looksOf(store, index, data.glance),
     sees: data.sees,
     greedy: data.greedy,
-    byHand: store.origin?.index === index,
+    chosenBy: step.chosen_by,
     times: timesOf(store, index),
   };
 }
@@ -67,7 +67,7 @@ function factsOf(store, index, data) {
 function lookedWords({ store, looks, token }, labels) {
   if (!looks || looks.length < 2) return "";
   const one = ([position, weight]) => fill(labels.step_looked_at, { token: seenText(tokenAt(store, position)), share: percent(weight) });
-  const found = strongestLooks(looks).map(one).join(labels.step_between);
+  const found = strongestLooks(looks, LOOKS).map(one).join(labels.step_between);
   return fill(labels.step_looked, { token: seenText(token), looks: found, sink: percent(looks[0]) });
 }
 

@@ -67,6 +67,10 @@ class Player {
   /** One frame: at most one token, so that each gets its picture; what time is left over counts for the next. */
   tick(now) {
     this.frame = 0;
+    if (this.at >= this.newest) { // a shorter snapshot has come: nothing is left to be shown
+      this.go(this.newest);
+      return;
+    }
     const gone = this.last === null ? 0 : Math.min((now - this.last) / 1000, FRAME_MAX_S);
     Object.assign(this, { last: now, credit: this.credit + gone });
     const wait = this.secondsTo(this.at + 1);

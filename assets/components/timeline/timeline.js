@@ -3,6 +3,7 @@
 
 const TOLD_AFTER_MS = 350; // keys that come in a row are told once
 const CAPACITIES = [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096];
+const SHAKE = 6; // px: a mark that is pressed is not left by a hand that trembles
 const TICK_MIN = 6; // px: closer lines would be a grey ground
 
 /** Places on the track: as many as are written once the run has ended, with room to grow before. */
@@ -22,12 +23,23 @@ function timeText(store, index, labels) {
   return fill(labels.timeline_took, { t: secondsText(store.itl[index - 1], labels) });
 }
 
-/** Where branches begin: this one's own mark below, those that left this run above. */
+/** Where branches begin: this one's own, and those that left this run. */
+function forksOf(store, forks) {
+  const own = store.origin ? [{ index: store.origin.index, own: true }] : [];
+  return [...forks.map((index) => ({ index, own: false })), ...own];
+}
+
+function forkText({ index, own }, labels) {
+  return fill(own ? labels.timeline_own : labels.timeline_fork, { n: grouped(index + 1) });
+}
+
+/** This branch's own mark below, the others above. A mark is a place on the track: pressing it goes there. */
 function drawForks(box, marks, capacity, labels) {
-  box.replaceChildren(...marks.map(({ index, own }) => {
-    const mark = element("i", own ? "own" : "", own ? "▲" : "▼");
-    mark.style.left = `${(100 * (index + 0.5)) / capacity}%`;
-    mark.title = fill(own ? labels.timeline_own : labels.timeline_fork, { n: grouped(index + 1) });
+  box.replaceChildren(...marks.map((fork) => {
+    const mark = element("i", fork.own ? "own" : "", fork.own ? "▲" : "▼");
+    mark.style.left = `${(100 * (fork.index + 0.5)) / capacity}%`;
+    mark.title = forkText(fork, labels);
+    mark.dataset.at = fork.index;
     return mark;
   }));
 }
@@ -39,7 +51,7 @@ class Timeline {
     const [written, passed, ticks, forks] = [".written", ".passed", ".ticks", ".forks"].map(find);
     const [count, word, time] = [".place b", ".word", ".place i"].map(find);
     Object.assign(this, { view, go, speeds, now, track, hand, says, written, passed, ticks, forks, count, word, time });
-    Object.assign(this, { store: null, speed: null, timer: 0, laid: "", shownWord: -1, labels: null });
+    Object.assign(this, { store: null, speed: null, timer: 0, pressed: null, laid: "", forkWords: "", labels: null });
     this.player = new Player(view, () => this.dials(), () => this.tell());
     this.wire();
   }
@@ -56,10 +68,16 @@ class Timeline {
       if (event.button || !this.size) return;
       track.setPointerCapture(event.pointerId);
       this.grasp();
-      this.point(event);
+      const { at } = event.target.dataset;
+      this.pressed = at ? event.clientX : null;
+      if (at) this.look(Number(at));
+      else this.point(event);
     };
     track.onpointermove = (event) => {
-      if (track.hasPointerCapture(event.pointerId)) this.point(event);
+      if (!track.hasPointerCapture(event.pointerId)) return;
+      if (this.pressed !== null && Math.abs(event.clientX - this.pressed) < SHAKE) return;
+      this.pressed = null;
+      this.point(event);
     };
     track.onpointerup = track.onpointercancel = () => this.release();
     view.root.onkeydown = (event) => this.key(event);
@@ -114,9 +132,8 @@ class Timeline {
   /** Tell Python where the pictures stand, unless it knows. */
   tell() {
     const { store, component } = this.view;
-    if ((store.cursor === store.told && !store.asked.length) || live.onTheWay()) return;
-    store.asked.push(store.cursor);
-    component.setTriggerValue("looked", { run: store.runId, cursor: store.cursor });
+    if (store.cursor === store.told && !store.asked.length) return;
+    if (live.tell(component, "looked", { run: store.runId, cursor: store.cursor })) store.asked.push(store.cursor);
   }
 
   /** The page goes away, or shows another run: what Python has not been told is forgotten. */
@@ -158,14 +175,13 @@ class Timeline {
     for (const button of speeds.children) setAttribute(button, "aria-pressed", button.value === this.speed);
     setText(now, `${labels.timeline_now} ▸▸`);
     root.classList.toggle("idle", !some);
-    setText(says, some ? labels.timeline_help : labels.timeline_none);
+    setText(says, some ? this.forkWords || labels.timeline_help : labels.timeline_none);
   }
 
   /** Scale, ticks and the marks of branches. */
   layOut(store, data, labels) {
     const capacity = capacityOf(store);
-    const own = store.origin ? [{ index: store.origin.index, own: true }] : [];
-    const marks = [...data.forks.map((index) => ({ index, own: false })), ...own].filter(({ index }) => index < capacity);
+    const marks = forksOf(store, data.forks).filter(({ index }) => index < capacity);
     const laid = JSON.stringify([capacity, marks, this.view.width]);
     if (laid === this.laid) return capacity;
     this.laid = laid;
@@ -189,11 +205,11 @@ class Timeline {
     this.hand.style.transform = `translateX(${(100 * Math.max(at + 0.5, 0)) / capacity}cqw)`;
     this.view.root.classList.toggle("live", cursor === null);
     if (this.go.disabled !== store.generated < 2) this.dials();
-    this.tellPlace(store, at, cursor, labels, full);
+    this.tellPlace({ store, full, data, labels, cursor }, at);
   }
 
   /** The token in words, and for screen readers, who hear it at rest and not with every token of a run that plays. */
-  tellPlace(store, at, cursor, labels, full) {
+  tellPlace({ store, full, data, labels, cursor }, at) {
     if (at < 0) {
       for (const node of [this.count, this.word, this.time]) setText(node, "");
       return;
@@ -202,8 +218,12 @@ class Timeline {
     setText(this.count, fill(labels.timeline_place, { n: grouped(at + 1), of: grouped(store.generated) }));
     this.word.replaceChildren(tokenNodes(token));
     setText(this.time, timeText(store, at, labels));
-    if (store.status === "running" && cursor === null && !full) return;
-    const values = { label: labels.timeline_name, valuemax: store.generated, valuenow: at + 1, valuetext: `${this.count.textContent}: ${textOf(token) ?? ""}` };
+    const passing = store.status === "running" && cursor === null;
+    this.forkWords = passing ? "" : forksOf(store, data.forks).filter(({ index }) => index === at).map((fork) => forkText(fork, labels)).join(" ");
+    if (store.generated > 1) setText(this.says, this.forkWords || labels.timeline_help);
+    if (passing && !full) return;
+    const valuetext = `${this.count.textContent}: ${textOf(token) ?? ""}${this.forkWords && ` · ${this.forkWords}`}`;
+    const values = { label: labels.timeline_name, valuemax: store.generated, valuenow: at + 1, valuetext };
     for (const [name, value] of Object.entries(values)) setAttribute(this.track, `aria-${name}`, value);
   }
 }

@@ -95,7 +95,7 @@ class Strip {
   }
 
   choose(chip) {
-    if (chip && this.view.data.pick) this.view.component.setTriggerValue("picked", this.chips.tokenOf(chip).position);
+    if (chip && this.view.data.pick) live.tell(this.view.component, "picked", this.chips.tokenOf(chip).position);
   }
 
   /** The card of one chip; without one, what the reader can do here. */
@@ -150,7 +150,7 @@ class Strip {
   looking(store, shown, data) {
     if (!data.writing) return data;
     const index = shown - 1;
-    const weights = data.looked === index && data.weights ? data.weights : store.glance?.index === index ? store.glance.weights : null;
+    const weights = looksOf(store, index, data.weights && { index: data.looked, weights: data.weights });
     return { ...data, weights, reader: weights && weights.length - 1, target: null };
   }
 

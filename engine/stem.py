@@ -33,12 +33,6 @@ class Stem:
         return self.steps[-1] if self.steps else self.prefill
 
     @property
-    def own_s(self) -> float:
-        """Seconds of work in all of this, without pauses and waiting."""
-        prefill = self.prefill
-        return prefill.ttft_s - prefill.queue_s + sum(step.busy_s for step in self.steps)
-
-    @property
     def read_ids(self) -> list[int]:
         """All that has been read when the branch begins: the prompt and every generated token before `index`."""
         written = (self.prefill.first, *(step.token for step in self.steps))
