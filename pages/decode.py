@@ -47,7 +47,7 @@ with panels.card("meters"):
     clock(**run, labels=state.labels("clock"), key="decode_clock")
     at = looking.index_shown(view)
     shown = None if at is None else view.steps[at - 1] if at else view.prefill
-    if shown and view.model:  # the numbers beside their formula, as they stood when this was drawn
+    if shown and view.model and not looking.moving(view):  # the numbers beside their formula: they stand still
         panels.formula_check(view.model, shown.kv_tokens, shown.kv_bytes)
 
 # 5 · every way to end

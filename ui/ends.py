@@ -33,7 +33,7 @@ def name_of(view: RunView) -> str | None:
 def sentence(view: RunView) -> str:
     """The key of the sentence in stops.toml that tells how the run ended."""
     name = name_of(view)
-    return name if name in {"eos_hand", "refused"} else str(view.stop_reason)
+    return name if name in {"eos_hand", "refused", "power"} else str(view.stop_reason)
 
 
 def by_reader(view: RunView) -> bool:

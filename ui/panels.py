@@ -81,7 +81,8 @@ def ending(view: RunView, *, told: bool = False) -> None:
         if not told:
             st.caption(f":material/notifications: {explain(view.error)}")
     elif view.error is not None:
-        st.error(explain(view.error), title=t(f"stops.{ends.sentence(view)}"), icon=":material/error:")
+        told_as = t("endings.power_machine") if ends.name_of(view) == "power" else explain(view.error)
+        st.error(told_as, title=t(f"stops.{ends.sentence(view)}"), icon=":material/error:")
     elif not told:
         st.caption(f":material/notifications: {t(f'stops.{ends.sentence(view)}')}")
 

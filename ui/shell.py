@@ -41,7 +41,7 @@ model.terms_dialog()
 
 with st.bottom:
     panels.notice()
-transport.bar()
+transport.bar(page.url_path)
 try:
     page.run()
 except EngineError as error:

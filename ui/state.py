@@ -193,6 +193,11 @@ def set_cursor(index: int | None) -> None:
     st.session_state[_CURSOR] = index
 
 
+def whole(value: object) -> int | None:
+    """A whole number as a browser reported it; None for anything else: its messages may hold whatever somebody has put there."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def get(key: str) -> Any:
     """The value of a widget, for callbacks."""
     return st.session_state.get(key)

@@ -12,7 +12,7 @@ import streamlit as st
 
 from engine.serve.protocol import Snapshot
 from engine.trace import RunStatus, RunView
-from ui import asking, choice, panels, resources, state, theme
+from ui import asking, channel, choice, panels, resources, state, theme
 from ui.components.progress import progress
 from ui.components.pulse import pulse
 from ui.state import t
@@ -22,8 +22,8 @@ FALLBACK_HOLD_S = 3.0  # at rest: only to say that somebody is still looking, we
 AT_REST = {RunStatus.PAUSED, RunStatus.ENDED}
 
 
-def bar() -> None:
-    """Draw the bar, pinned to the bottom. Every script run counts as a look at the run: the live channel may not be open yet."""
+def bar(page: str) -> None:
+    """Draw the bar of `page`, pinned to the bottom. Every script run counts as a look at the run: the live channel may not be open yet."""
     view = state.current_view()
     if view is not None:
         resources.engine().touch(view.run_id)
@@ -34,7 +34,7 @@ def bar() -> None:
             with st.container(key="transport_progress", width="stretch"):
                 _progress(view)
             _speed(mine)
-            _share(view)
+            _share(view, page)
         if view is not None and not mine:
             st.caption(f":material/visibility: {t('shell.follower')}")
 
@@ -142,16 +142,21 @@ def change_speed() -> None:
         state.steer("pause" if view.status == RunStatus.PAUSED else "play", state.pace_s())
 
 
-def _share(view: RunView | None) -> None:
+def _share(view: RunView | None, page: str) -> None:
     with st.popover(t("shell.share"), icon=":material/share:", disabled=view is None, key="share"):
         st.caption(t("shell.share_help"))
-        st.code(share_link(), language=None, wrap_lines=True)
+        st.code(share_link(page), language=None, wrap_lines=True)
 
 
-def share_link() -> str:
-    """The page's address with the run but without its key: whoever opens it watches and cannot steer."""
+def share_link(page: str) -> str:
+    """The address of `page` (its url_path) with the run but without its key: whoever opens it watches and cannot steer.
+
+    Only the origin is the browser's word: the path that Streamlit tells is wrong where the page left last ends the new one's name
+    (from /tokenize to /detokenize it says /de/detokenize).
+    """
     parts = urlsplit(st.context.url or "")
-    return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(state.url_params(with_key=False)), ""))
+    path = f"{channel.base_path()}/{page}"
+    return urlunsplit((parts.scheme, parts.netloc, path, urlencode(state.url_params(with_key=False)), ""))
 
 
 def _progress(view: RunView | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from urllib.parse import urlsplit
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -148,6 +149,11 @@ def test_share_link_has_no_key() -> None:
     assert run.run_id in link
     assert app.session_state["run_key"] not in link
     assert "lang=" not in link, "the reader's browser decides"
+    for page in ("tokenize", "detokenize", "decode"):
+        go_to(app, page)
+        link = next(code.value for code in app.code if "run=" in code.value)
+        assert urlsplit(link).path == f"/{page}", "whichever page was left"
+    assert [state.whole(value) for value in (3, True, 3.0, "3", None)] == [3, None, None, None, None]
     assert app.query_params["lang"] == ["en"] or app.query_params["lang"] == "en"
 
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from functools import cache
 
+import torch
+
 from engine import Run, RunSettings
 from engine.model.stepparts import PartWatch, timing
 from tests.bench.engine_bench import QUESTION, model
@@ -27,14 +29,14 @@ def stamping_s() -> float:
     """CPU seconds of one step's stamps by themselves, without the step."""
     loaded = model()
     layers = loaded.shape.num_hidden_layers
-    watch = PartWatch(loaded.model, layers)
+    watch, state = PartWatch(loaded.model, layers), torch.zeros(1, 1, loaded.shape.hidden_size)
     started_s = time.thread_time()
     with watch:
         for note in [watch.has_appended, watch.has_read] * layers:
             assert timing() is watch
             note(watch.now())
-        watch._before_head(loaded.model, ())
-        watch._after_head(loaded.model, (), None)
+        watch._before_head(loaded.model, (state,))
+        watch._after_head(loaded.model, (state,), None)
     assert watch.parts(1.0) is not None
     return time.thread_time() - started_s
 

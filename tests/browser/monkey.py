@@ -141,7 +141,7 @@ class Monkey:
             self._settle(page)
             after = self._told(page)
         except BrowserError as failure:
-            self._faults.append(f"standing still: {failure}; {page.evaluate(TOLD)}, {page.locator(STOP).count()} bars")
+            self._faults.append(f"standing still: {failure}; {page.evaluate(TOLD)}; {page.inner_text('body')[:400]!r}")
         else:
             self._faults += [] if before == after else [f"before a reload {before}, after it {after}"]
 

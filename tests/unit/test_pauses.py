@@ -134,3 +134,17 @@ def test_a_quicker_pace_acts_at_once_and_what_was_held_back_stays_a_pause(hall: 
     hall.scheduler.steer("a", "play", 0.0)
     assert hall.turns(1) == 1
     assert hall.works["a"].pauses == [9.0]
+
+
+def test_a_branch_writes_the_token_chosen_for_it_even_if_it_is_paused_before_its_first_turn() -> None:
+    hall = Hall()
+    job = hall.add("a", owes_first=True)
+    hall.add("b", session="t")
+    hall.scheduler.steer("a", "pause")
+    hall.scheduler.steer("b", "pause")
+    hall.turns(5)
+    assert hall.order() == "a"
+    assert job.status is RunStatus.PAUSED
+    hall.scheduler.steer("a", "pause")
+    hall.turns(5)
+    assert hall.order() == "a", "one turn, not one with every pause"

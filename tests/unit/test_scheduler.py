@@ -294,17 +294,3 @@ def test_the_worker_sleeps_until_it_is_needed_and_stops_when_told() -> None:
     scheduler.close()
     worker.join(2.0)
     assert not worker.is_alive()
-
-
-def test_a_branch_writes_the_token_chosen_for_it_even_if_it_is_paused_before_its_first_turn() -> None:
-    hall = Hall()
-    job = hall.add("a", owes_first=True)
-    hall.add("b", session="t")
-    hall.scheduler.steer("a", "pause")
-    hall.scheduler.steer("b", "pause")
-    hall.turns(5)
-    assert hall.order() == "a"
-    assert job.status is RunStatus.PAUSED
-    hall.scheduler.steer("a", "pause")
-    hall.turns(5)
-    assert hall.order() == "a", "one turn, not one with every pause"

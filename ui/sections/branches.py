@@ -142,8 +142,8 @@ def _write_instead() -> None:
     view, chosen = state.current_view(), state.get(state.CANDIDATE_PICKS).chosen
     if view is None or not isinstance(chosen, dict) or chosen.get("run") != view.run_id:
         return  # about a picture that is gone
-    index, token_id = chosen.get("index"), chosen.get("id")
-    if not isinstance(index, int) or not isinstance(token_id, int):
+    index, token_id = state.whole(chosen.get("index")), state.whole(chosen.get("id"))
+    if index is None or token_id is None:
         return
     known = written_already(branching.family(view), view, index, token_id)
     if known is None:

@@ -69,8 +69,8 @@ def _picked() -> None:
     picked = state.get(state.NOTES_PICKS).opened
     if not isinstance(picked, dict) or picked.get("run") != state.run_id():
         return
-    layer, position = picked.get("layer"), picked.get("position")
-    if isinstance(layer, int) and isinstance(position, int):
+    layer, position = state.whole(picked.get("layer")), state.whole(picked.get("position"))
+    if layer is not None and position is not None:
         state.put(state.CELL_LAYER, layer)
         state.put(state.CELL_POSITION, position)
 

@@ -120,6 +120,8 @@ def _how(view: RunView, way: Exit) -> str:
         case "eos":
             at = looking.index_shown(view)
             assert at is not None
+            if looking.moving(view):
+                return t("endings.eos_how_moving")
             return t("endings.eos_how", token=_named(view.generated[at]), n=f"{at + 1:,}")
         case "stopped":
             return t(f"endings.{_how_to_stop(view)}")

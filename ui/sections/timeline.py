@@ -36,5 +36,5 @@ def _looked() -> None:
     view, looked = state.current_view(), state.get(state.TIMELINE_PICKS).looked
     if view is None or not isinstance(looked, dict) or looked.get("run") != view.run_id:
         return
-    cursor = looked.get("cursor")
-    state.set_cursor(cursor if isinstance(cursor, int) and 0 <= cursor < len(view.generated) else None)
+    cursor = state.whole(looked.get("cursor"))
+    state.set_cursor(cursor if cursor is not None and 0 <= cursor < len(view.generated) else None)
