@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, expect
 
+from engine.errors import EngineLost, ErrorInfo, PromptTooLong
+from engine.trace import DecodeStep, PrefillTrace
 from tests.browser.desk import Desk
 from tests.browser.driver import Visitor, settle
+from tests.browser.test_parts import show
+from tests.samples import PREFILL, step
+from ui import ends, i18n
 
 LOCALES = {"en": "en-US", "zh": "zh-CN"}
 REASONS = {
@@ -92,3 +98,32 @@ def test_an_end_is_brought_about_explained_and_over(open_page: Callable[..., Vis
     desk.press("shell.play")
     after = other_run_ends(desk, ended["id"])
     assert (after["stop_reason"], after["ids"]) == (before["stop_reason"], before["ids"]), "the limits are gone"
+
+
+BY_READER = replace(step(1), chosen_by="reader")
+TOO_LONG, LOST = PromptTooLong(tokens=9, context=8).info, EngineLost(exit_code=-9).info
+
+
+@pytest.mark.parametrize(
+    ("reason", "error", "prefill", "steps", "words"),
+    [
+        ("eos", None, PREFILL, (step(1),), "eos"),
+        ("eos", None, PREFILL, (BY_READER,), "eos_hand"),
+        ("eos", None, PREFILL, (BY_READER, step(2)), "eos"),
+        ("eos", None, replace(PREFILL, chosen_by="reader"), (), "eos_hand"),
+        ("error", TOO_LONG, None, (), "refused"),
+        ("error", LOST, None, (), "error"),
+        ("error", LOST, PREFILL, (), "error"),
+    ],
+)
+def test_the_answer_sheet_tells_whose_deed_the_end_was(
+    browser: Browser, reason: str, error: ErrorInfo | None, prefill: PrefillTrace, steps: tuple[DecodeStep, ...], words: str
+) -> None:
+    labels = {key: entry["en"] for key, entry in i18n.table("components").items()}
+    labels |= {f"answer_end_{name}": entry["en"] for name, entry in i18n.table("stops").items()}
+    context = browser.new_context()
+    page = context.new_page()
+    run = {"stop_reason": reason, "error": error}
+    show(page, "answer", prefill, steps, run=run, labels=labels, question=None, accidents=list(ends.ACCIDENTS))
+    expect(page.locator(".end")).to_have_text(labels[f"answer_end_{words}"])
+    context.close()

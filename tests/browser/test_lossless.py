@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.desk import Desk
-from tests.browser.driver import Visitor, settle
+from tests.browser.driver import AppServer, Visitor, settle
 from tests.browser.survey import FAULTS
 
 QUESTION = "Tell me a very long story about the sky."
 LONGEST = 1500  # no machine is through before the test has looked
 PAGES = ("home", "tokenize", "prefill", "decode", "detokenize")
+
+
+@pytest.fixture(scope="module")
+def app(smollm2_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppServer]:
+    """As the other tests' app, but for its patience: a page opened anew on a busy machine is away for longer than the usual lease."""
+    server = AppServer(tmp_path_factory.mktemp("patient") / "app.log", env={"OPENBOOK_LEASE_S": "600"}).start()
+    yield server
+    assert not server.stop(), "processes were left behind"
+    assert "Traceback" not in server.text(), server.text()
 
 
 def playing(open_page: Callable[..., Visitor]) -> tuple[Desk, dict[str, Any]]:

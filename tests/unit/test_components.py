@@ -99,6 +99,11 @@ def test_handlers_are_assigned_not_added(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_python_is_told_only_through_live_which_says_nothing_on_the_way_to_another_page(name: str) -> None:
+    assert not re.search(r"setTriggerValue|setStateValue", read(name, "js"))
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_labels_used_are_the_labels_declared(name: str) -> None:
     declared = module(name).LABELS
     assert len(declared) == len(set(declared))
