@@ -11,7 +11,7 @@ from engine.trace import RunSettings, RunStatus, RunView, StopReason
 from tests.app.visit import go_to, open_app, words_of
 from tests.samples import INFO, PREFILL, step, token
 from ui import ends, i18n, numbers, resources, state
-from ui.sections import outcome
+from ui.sections import branches, outcome
 
 pytestmark = pytest.mark.usefixtures("engine_process")
 
@@ -52,6 +52,8 @@ def test_an_end_is_called_by_its_cause(changes: dict[str, object], name: str | N
     assert ends.name_of(view) == name
     if name is not None:
         i18n.text("en", f"stops.{ends.sentence(view)}")
+        i18n.text("en", f"branches.{branches.stand(view)}")
+        assert (branches.stand(view) == "end_eos_hand") is (name == "eos_hand")
         for part in ("", "_lost", "_engineers"):
             i18n.text("en", f"endings.{name}{part}")
 

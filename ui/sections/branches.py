@@ -14,7 +14,7 @@ import streamlit as st
 from engine.generate import detokenize
 from engine.stem import branch_settings
 from engine.trace import RunStatus, RunView, StopReason
-from ui import branching, numbers, panels, state
+from ui import branching, ends, numbers, panels, state
 from ui.components.branches import tree
 from ui.components.candidates import candidates
 from ui.components.pulse import pulse
@@ -134,7 +134,7 @@ def stand(run: RunView, *, elsewhere: bool = False) -> str:
         return str(run.status)
     if run.error is not None and run.error.code == "unwatched":
         return "unwatched"
-    return f"end_{run.stop_reason or StopReason.ERROR}"
+    return f"end_{StopReason.ERROR if run.stop_reason is None else ends.sentence(run)}"
 
 
 def _write_instead() -> None:
