@@ -233,7 +233,7 @@ class Monkey:
     def turn(self, page: Page) -> None:
         """Another page, by a link or by its address as from a bookmark."""
         if self._random.random() < 0.7:
-            self.use(page, "link")
+            self.use(page, "link", self._random.choice(("menu", "menu", "")))
             return
         name = self._random.choice([spec.key for spec in PAGES[1:]] + [""])
         self.note("go", name)
@@ -291,10 +291,10 @@ HABITS: tuple[tuple[int, Callable[[Monkey, Page], None]], ...] = (
     (60, Monkey.use),
     (20, Monkey.keys),
     (12, Monkey.play),
-    (8, Monkey.turn),
+    (10, Monkey.turn),
     (2, Monkey.ask),
     (3, Monkey.wander),
     (2, Monkey.dress),
-    (2, Monkey.befriend),
+    (1, Monkey.befriend),
     (4, Monkey.rest),
 )

@@ -73,5 +73,5 @@ def test_a_random_user(browser: Browser, frugal_app: AppServer, tmp_path: Path) 
     print(f"{len(monkey.deeds)} deeds, {len(monkey.misses)} missed; before {before}, after {after}; growth {growth}")
     assert again == plain, "a plain question gets the answer that it got before"
     assert len(monkey.misses) <= len(monkey.deeds) / 10, monkey.misses
-    assert len({deed.path for deed in monkey.deeds}) >= 4, "this user has seen hardly anything"
+    assert len({deed.path for deed in monkey.deeds}) >= 3, "this user has seen hardly anything"
     assert max(growth.values()) <= MOST_GROWTH, f"{growth}\n{monkey.report()}"

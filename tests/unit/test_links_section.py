@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from engine.trace import Token, TokenKind
-from ui import i18n, linking
+from ui import i18n, linking, looking, state
 from ui.linking import HeadLink
-from ui.sections import pair
+from ui.sections import links, pair
 
 
 def cut(*pieces: str | bytes, kind: TokenKind = "prompt", start: int = 0) -> tuple[Token, ...]:
@@ -129,3 +129,18 @@ def test_the_model_reads_the_same_whatever_the_page_speaks(language: str) -> Non
     assert tuple(tuple(i18n.text(language, f"links.chinese_{side}").split()) for side in ("reading", "read")) == words
     assert [linking.example_of(example.sentence) for example in linking.EXAMPLES] == list(linking.EXAMPLES)
     assert linking.example_of("Why is the sky blue?") is None
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "picked"),
+    [(5, 2, [(5, 2)]), (5, 5, [(5, 5)]), (2, 5, [(2, None)]), ("12\u2002 it", 2, []), (5, "3\u2002 cat", []), (None, 2, [])],
+)
+def test_a_choice_from_a_list_that_is_gone_picks_nothing(
+    monkeypatch: pytest.MonkeyPatch, query: object, key: object, picked: list[tuple[int, int | None]]
+) -> None:
+    """Streamlit hands over the words of an option that is not on the list any more."""
+    seen: list[tuple[int, int | None]] = []
+    monkeypatch.setattr(state, "get", {state.LINK_QUERY: query, state.LINK_KEY: key}.get)
+    monkeypatch.setattr(looking, "pick", lambda *pair: seen.append(pair))
+    links._take_boxes()
+    assert seen == picked

@@ -166,9 +166,11 @@ def _select(box: str, label: str, names: Sequence[str], chosen: int) -> None:
 
 
 def _take_boxes() -> None:
-    """A pair was chosen; a token that comes after its reader is none."""
+    """A pair was chosen; a token that comes after its reader is none. A choice from a list that has been replaced meanwhile (another
+    question, another reader) comes as its words and not as a position: nobody can say which token it means now."""
     query, key = state.get(state.LINK_QUERY), state.get(state.LINK_KEY)
-    looking.pick(query, key if key <= query else None)
+    if isinstance(query, int) and isinstance(key, int):
+        looking.pick(query, key if key <= query else None)
 
 
 def _pick_words(tokens: Sequence[Token], reading: str, read: str) -> None:
