@@ -10,11 +10,12 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from typing import TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from playwright.sync_api import Browser, Dialog, FileChooser, Page
 from playwright.sync_api import Error as BrowserError
@@ -88,12 +89,12 @@ class Monkey:
             self.visitor.page.wait_for_timeout(self._random.choice((0, 0, 60, 150, 400)))
             if self._random.random() < 0.2:
                 self.look(self.visitor)
-        except BrowserError as miss:
-            self._forgive(miss)
+        except BrowserError as miss:  # a control may be gone by the time the hand is there; anything else is a fault
+            (self.misses if any(part in str(miss) for part in NATURAL) else self._faults).append(str(miss).splitlines()[0])
 
     def note(self, what: str, on: str = "") -> None:
-        path = urlsplit(self.visitor.page.url).path
-        self.deeds.append(Deed(self.seed, self._number, round(time.perf_counter() - self._began, 2), path, what, on))
+        at_s, path = round(time.perf_counter() - self._began, 2), urlsplit(self.visitor.page.url).path
+        self.deeds.append(Deed(self.seed, self._number, at_s, path, what, on))
         with self._diary.open("a", encoding="utf-8") as diary:
             diary.write(json.dumps(asdict(self.deeds[-1]), ensure_ascii=False) + "\n")
 
@@ -101,10 +102,6 @@ class Monkey:
         self._faults += visitor.page.evaluate(FAULTS)
         if not visitor.page.url.startswith(self.url):
             self._faults.append(f"left the site for {visitor.page.url}")
-
-    def _forgive(self, miss: BrowserError) -> None:
-        """A control may be gone by the time the hand is there; anything else is a fault."""
-        (self.misses if any(part in str(miss) for part in NATURAL) else self._faults).append(str(miss).splitlines()[0])
 
     def _come(self, url: str) -> Visitor:
         visitor = visit(self.browser, url, locale="en-US")
@@ -121,7 +118,8 @@ class Monkey:
 
     def _hand_in(self, chooser: FileChooser) -> None:
         name, content = self._random.choice(FILES)
-        chooser.set_files({"name": name, "mimeType": "text/plain", "buffer": content})
+        with suppress(BrowserError):  # the page, and the chooser with it, may have been left
+            chooser.set_files({"name": name, "mimeType": "text/plain", "buffer": content})
 
     def first_of(self, items: Iterable[T]) -> T:
         """One of them, by lot; an item's lot hangs on itself, so that one more or less on the page seldom changes who is drawn."""
@@ -250,10 +248,10 @@ class Monkey:
 
     def dress(self, page: Page) -> None:
         """Another window, other light."""
-        (width, height), light = self._random.choice(WINDOWS), self._random.choice(("light", "dark"))
-        self.note("window", f"{width}×{height} {light}")
+        (width, height), dark = self._random.choice(WINDOWS), self._random.random() < 0.5
+        self.note("window", f"{width}×{height}{' dark' if dark else ''}")
         page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(color_scheme="light" if light == "light" else "dark")
+        page.emulate_media(color_scheme="dark" if dark else "light")
 
     def befriend(self, page: Page) -> None:
         """Somebody opens the address without its key, tries a few things, and leaves."""
@@ -277,8 +275,7 @@ class Monkey:
 
     def _address(self, page: Page, path: str, keep: tuple[str, ...] = ("run", "key", "lang")) -> str:
         query = [(name, value) for name, value in parse_qsl(urlsplit(page.url).query) if name in keep]
-        scheme, host, *_ = urlsplit(self.url)
-        return urlunsplit((scheme, host, path, urlencode(query), ""))
+        return f"{self.url}/{path.strip('/')}?{urlencode(query)}"
 
 
 HANDS: dict[str, Callable[[Monkey, Page, list[float]], None]] = {
