@@ -16,9 +16,9 @@ view = panels.window_on_run("decode")
 if view is None:
     st.stop()
 run = panels.live(view)
-panels.little_room(view)
+with panels.slot():
+    panels.little_room(view)
 contents.show(view)
-found: numbers.Evidence | None = "measured" if view.prefill else None  # nothing to vouch for yet
 
 # 1 · the answer grows
 with panels.card("answer"):
@@ -42,7 +42,7 @@ branches.show(view)
 
 # 4 · the clock
 with panels.card("meters"):
-    panels.card_title(t("decode.meters"), found, anchor="clock")
+    panels.card_title(t("decode.meters"), looking.vouched(view), anchor="clock")
     meters(**run, **numbers.notes_formula(view), labels=state.labels("meters"), key="decode_meters")
     clock(**run, labels=state.labels("clock"), key="decode_clock")
     at = looking.index_shown(view)

@@ -15,7 +15,8 @@ if view is None:
 
 # 1 · the picture: id → bytes → text, and the text that a reader gets
 handing.show(view)
-panels.ending(view, told=True)
+with panels.slot():
+    panels.ending(view, told=True)
 
 
 def partial(tokens: tuple[Token, ...]) -> int:

@@ -30,9 +30,10 @@ with panels.card("paper"):
     with draft:
         notes(**panels.live(view), **numbers.notes_formula(view), labels=state.labels("notes"), key="home_notes")
     st.caption(t("home.tiny"))
-if view is not None:
-    panels.little_room(view)
-    panels.ending(view, told=True)
+with panels.slot():
+    if view is not None:
+        panels.little_room(view)
+        panels.ending(view, told=True)
 
 # 3 · ask
 inputs.question()

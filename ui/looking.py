@@ -12,6 +12,7 @@ from engine.serve.asks import PATIENCE_S
 from engine.trace import RunStatus, RunView, Token
 from ui import resources, state
 from ui import weights as map_rows
+from ui.numbers import Evidence
 
 READINGS_WAITED = 4  # for a look that reads the text once more, in readings of it: others may read meanwhile
 
@@ -75,6 +76,12 @@ def links(view: RunView, query: int, key: int, name: str = state.LINKS_SEEN) -> 
 def moving(view: RunView) -> bool:
     """Whether the pen moves, or is about to: then nothing is asked of the engine for a picture that stands still."""
     return view.status in {RunStatus.QUEUED, RunStatus.RUNNING}
+
+
+def vouched(view: RunView) -> Evidence | None:
+    """The tag of pictures that the browser fills with a run's measurements: none for a run that stands still and has measured nothing.
+    A run that moves is about to: a page drawn when it begins then stays as it is while the pen writes."""
+    return "measured" if view.prefill is not None or moving(view) else None
 
 
 def index_shown(view: RunView) -> int | None:

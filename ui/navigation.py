@@ -15,18 +15,25 @@ PAGES_DIR = Path(__file__).resolve().parent.parent / "pages"
 
 @dataclass(frozen=True, slots=True)
 class PageSpec:
-    """`key` names the file, the address and the texts `shell.nav_<key>`; `group` names the text `shell.group_<group>`."""
+    """`key` names the file, the address and the texts `shell.nav_<key>`; `group` names the text `shell.group_<group>`. `awaits`: what the
+    page is drawn anew for while a run moves, its "tokens" and its "prefill"; all else that moves is drawn in the browser."""
 
     key: str
     group: str
     icon: str
+    awaits: frozenset[str] = frozenset({"tokens", "prefill"})
+
+    @property
+    def path(self) -> str:
+        """Its address below the app's own; the first page's is the app's."""
+        return "" if self is PAGES[0] else self.key
 
 
 PAGES = (
     PageSpec("home", "exam", ":material/school:"),
     PageSpec("tokenize", "exam", ":material/content_cut:"),
     PageSpec("prefill", "exam", ":material/menu_book:"),
-    PageSpec("decode", "exam", ":material/ink_pen:"),
+    PageSpec("decode", "exam", ":material/ink_pen:", awaits=frozenset({"tokens"})),
     PageSpec("detokenize", "exam", ":material/outgoing_mail:"),
 )
 
@@ -43,6 +50,11 @@ def pages() -> dict[str, st.Page]:
         )
         for spec in PAGES
     }
+
+
+def spec_of(page: st.Page) -> PageSpec:
+    """What is known of a page that `st.navigation` gave."""
+    return next(spec for spec in PAGES if spec.path == page.url_path)
 
 
 def menu(known: dict[str, st.Page]) -> None:

@@ -41,6 +41,12 @@ def card(name: str, *, stretch: bool = False) -> DeltaGenerator:
     return st.container(border=True, key=f"card_{name}", height="stretch" if stretch else "content")
 
 
+def slot() -> DeltaGenerator:
+    """A place for what is there only at times. What stands below keeps its own place, so the browser does not build it anew when
+    something comes or goes here. An empty one takes no room."""
+    return st.container()
+
+
 def badge(evidence: Evidence) -> str:
     """The evidence tag as it stands in a label."""
     colour, icon = EVIDENCE_LOOK[evidence]
@@ -69,8 +75,9 @@ def card_title(text: str, evidence: Evidence | None = None, note: str = "", *, a
 def notice() -> None:
     """What went wrong since the last picture, once."""
     info = state.take_notice()
-    if info is not None:
-        st.warning(explain(info), icon=":material/error:")
+    with slot():
+        if info is not None:
+            st.warning(explain(info), icon=":material/error:")
 
 
 def ending(view: RunView, *, told: bool = False) -> None:

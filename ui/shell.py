@@ -41,7 +41,7 @@ model.terms_dialog()
 
 with st.bottom:
     panels.notice()
-transport.bar(page.url_path)
+transport.bar(navigation.spec_of(page))
 try:
     page.run()
 except EngineError as error:

@@ -5,6 +5,7 @@ Knows what a click means for the run and the cursor; does not know how steps are
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -15,6 +16,7 @@ from engine.trace import RunStatus, RunView
 from ui import asking, channel, choice, panels, resources, state, theme
 from ui.components.progress import progress
 from ui.components.pulse import pulse
+from ui.navigation import PageSpec
 from ui.state import t
 
 FALLBACK_POLL_S = 1.0
@@ -22,7 +24,7 @@ FALLBACK_HOLD_S = 3.0  # at rest: only to say that somebody is still looking, we
 AT_REST = {RunStatus.PAUSED, RunStatus.ENDED}
 
 
-def bar(page: str) -> None:
+def bar(page: PageSpec) -> None:
     """Draw the bar of `page`, pinned to the bottom. Every script run counts as a look at the run: the live channel may not be open yet."""
     view = state.current_view()
     if view is not None:
@@ -32,9 +34,9 @@ def bar(page: str) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="transport_row"):
             _buttons(view, mine)
             with st.container(key="transport_progress", width="stretch"):
-                _progress(view)
+                _progress(view, _known(view, page.awaits))
             _speed(mine)
-            _share(view, page)
+            _share(view, page.path)
         if view is not None and not mine:
             st.caption(f":material/visibility: {t('shell.follower')}")
 
@@ -46,7 +48,7 @@ def _buttons(view: RunView | None, mine: bool) -> None:
     ended = view is None or view.status == RunStatus.ENDED
     cursor = state.cursor()
     at = n - 1 if cursor is None else cursor
-    first = n == 0 or (at <= 0 and not (running and cursor is None))  # while it runs, more has been written than is known here
+    first = at <= 0 and not (running and cursor is None)  # while it runs, more has been written than is known here
     _button("begin", "skip_previous", to_begin, off=not mine or first)
     _button("back", "chevron_left", step_back, off=not mine or first, shortcut="Left")
     word = t("shell.pause") if running else t("shell.resume") if not ended else t("shell.play")
@@ -159,18 +161,18 @@ def share_link(page: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path, urlencode(state.url_params(with_key=False)), ""))
 
 
-def _progress(view: RunView | None) -> None:
+def _progress(view: RunView | None, drawn: dict[str, object]) -> None:
     """The live part of the bar. Where the live channel cannot be opened, a slow fragment feeds it from here."""
     if view is None or not state.channel_down():
-        result = progress(**panels.live(view), known=_known(view), fallback=None, labels=state.labels("progress"), key="progress")
+        result = progress(**panels.live(view), known=drawn, fallback=None, labels=state.labels("progress"), key="progress")
         state.set_channel(result.channel)
         if view is not None and state.channel_down():
             st.rerun()  # one bar, not two
     elif view.status in AT_REST:
-        _fed(view, _known(view))
-        st.fragment(_held)(_known(view))
+        _fed(view, drawn)
+        st.fragment(_held)(drawn)
     else:
-        st.fragment(_polled)(_known(view))
+        st.fragment(_polled)(drawn)
 
 
 def _polled(drawn: dict[str, object]) -> None:
@@ -193,7 +195,7 @@ def _hold(drawn: dict[str, object]) -> RunView | None:
     view = state.current_view()
     if view is not None:
         resources.engine().touch(view.run_id)
-    if _known(view) != drawn:
+    if _known(view, drawn) != drawn:
         st.rerun()
     return view
 
@@ -206,10 +208,14 @@ def _fed(view: RunView, drawn: dict[str, object]) -> None:
         st.rerun()
 
 
-def _known(view: RunView | None) -> dict[str, object]:
-    """What this picture already shows; when the run moves past it, the component asks for one more."""
-    dark = state.palette() is theme.DARK
-    if view is None:
-        return {"status": None, "tokens": False, "prefill": False, "generated": None, "dark": dark}
-    count = len(view.generated) if view.status in AT_REST else None
-    return {"status": str(view.status), "tokens": bool(view.tokens), "prefill": view.prefill is not None, "generated": count, "dark": dark}
+def _known(view: RunView | None, awaits: Collection[str]) -> dict[str, object]:
+    """What this picture already shows; when the run moves past it, the component asks for one more. `awaits`: what is told of what a
+    moving run has ready, "tokens" and "prefill"."""
+    rests = view is not None and view.status in AT_REST
+    ready = {"tokens": view is not None and bool(view.tokens), "prefill": view is not None and view.prefill is not None}
+    stands: dict[str, object] = {
+        "status": None if view is None else str(view.status),
+        "generated": len(view.generated) if view is not None and rests else None,
+        "dark": state.palette() is theme.DARK,
+    }
+    return stands | {name: there for name, there in ready.items() if name in awaits}

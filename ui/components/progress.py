@@ -54,8 +54,8 @@ def progress(
     fallback: Snapshot | Mapping[str, Any] | None = None,
     on_moved: Callable[[], None] = lambda: None,
 ) -> ProgressResult:
-    """Mount it. `known`: what this script run shows, as {"status": str | None, "tokens": bool, "prefill": bool, "generated": int | None}
-    (`generated` only while the run is paused or has ended).
+    """Mount it. `known`: what this script run shows, as {"status": str | None, "tokens": bool, "prefill": bool, "generated": int | None,
+    "dark": bool} or part of it (`generated` only while the run is paused or has ended); what is not in it calls for no new picture.
 
     `fallback`: a snapshot of the run, used by all components of the page while the channel is down (polling).
     """

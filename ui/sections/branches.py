@@ -14,7 +14,7 @@ import streamlit as st
 from engine.generate import detokenize
 from engine.stem import branch_settings
 from engine.trace import RunStatus, RunView, StopReason
-from ui import branching, ends, numbers, panels, state
+from ui import branching, ends, looking, numbers, panels, state
 from ui.components.branches import tree
 from ui.components.candidates import candidates
 from ui.components.pulse import pulse
@@ -29,7 +29,7 @@ def candidates_card(view: RunView) -> None:
     """What could have come next; another candidate can be chosen."""
     mine = state.may_steer() and state.run_key() is not None
     with panels.card("next", stretch=True):
-        panels.card_title(t("decode.next"), "measured" if view.prefill else None, t("decode.next_note"))
+        panels.card_title(t("decode.next"), looking.vouched(view), t("decode.next_note"))
         candidates(
             **panels.live(view), choosable=mine, on_chosen=_write_instead, labels=state.labels("candidates"), key=state.CANDIDATE_PICKS
         )  # fmt: skip

@@ -23,7 +23,7 @@ NAME_MOST = 24  # characters of a token in a heading
 def show(view: RunView) -> None:
     """Draw the section."""
     with panels.card("notes", stretch=True):
-        panels.card_title(t("decode.notes"), "measured" if view.prefill else None, t("decode.notes_note"), anchor="notes")
+        panels.card_title(t("decode.notes"), looking.vouched(view), t("decode.notes_note"), anchor="notes")
         glance, unlit = _light(view)
         opened = _opened(view)
         notes(

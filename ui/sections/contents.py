@@ -19,7 +19,7 @@ PARTS = ("travel", "notes", "step", "choice", "branches", "clock", "endings")
 
 def show(view: RunView) -> None:
     """Draw the row for the Decode page. The URL keeps what it says of the run: the browser adds the place alone."""
-    there = [part for part in PARTS if part != "choice" or looking.index_shown(view) is not None]
+    there = [part for part in PARTS if part != "choice" or looking.moving(view) or looking.index_shown(view) is not None]
     links = "".join(f'<a href="#{part}">{html.escape(t(f"decode.contents_{part}"))}</a>' for part in there)
     with st.container(key="contents"):
         st.html(f'<nav aria-label="{html.escape(t("decode.contents_name"))}">{links}</nav>', width="stretch")

@@ -41,7 +41,7 @@ def special_shown() -> bool:
 def show(view: RunView) -> None:
     """Draw both sides, live: every token with its bytes, and what becomes of them on the screen of whoever asked."""
     with panels.card("bytes"):
-        panels.card_title(t("detokenize.bytes"), "measured" if view.prefill else None, t("detokenize.bytes_note"))
+        panels.card_title(t("detokenize.bytes"), looking.vouched(view), t("detokenize.bytes_note"))
         st.toggle(t("detokenize.special"), key=state.SHOW_SPECIAL, help=t("detokenize.special_help"), persist_state="session")
         special, run = special_shown(), panels.live(view)
         raw, received = st.columns([5, 4], gap="medium")

@@ -37,14 +37,15 @@ class Choice(NamedTuple):
 def show(view: RunView) -> None:
     """Draw the section."""
     index = looking.index_shown(view)
-    if index is None:
-        return
-    with panels.card("stages"):
-        if looking.moving(view):
-            panels.card_title(t("stages.title"), None, t("stages.note"), anchor="choice")
-            st.caption(f":material/hourglass_empty: {t('stages.moving')}")
-        else:
-            st.fragment(_taken_apart)(view, index)
+    with panels.slot():
+        if index is None and not looking.moving(view):
+            return
+        with panels.card("stages"):
+            if index is None or looking.moving(view):
+                panels.card_title(t("stages.title"), None, t("stages.note"), anchor="choice")
+                st.caption(f":material/hourglass_empty: {t('stages.moving')}")
+            else:
+                st.fragment(_taken_apart)(view, index)
 
 
 def _taken_apart(view: RunView, index: int) -> None:

@@ -24,7 +24,7 @@ def show(view: RunView) -> None:
     """Draw the section."""
     index = looking.index_shown(view)
     with panels.card("strip"):
-        panels.card_title(t("step.title"), "measured" if view.prefill else None, t("step.note"), anchor="step")
+        panels.card_title(t("step.title"), looking.vouched(view), t("step.note"), anchor="step")
         st.markdown(t("step.lead"))
         chain, strip = st.container(), st.container()
         run = panels.live(view)

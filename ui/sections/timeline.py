@@ -6,7 +6,7 @@ Knows a run's snapshot and the words; does not know which page it stands on.
 from __future__ import annotations
 
 from engine.trace import RunView
-from ui import branching, panels, state
+from ui import branching, looking, panels, state
 from ui.components.timeline import timeline
 from ui.state import t
 
@@ -14,7 +14,7 @@ from ui.state import t
 def show(view: RunView) -> None:
     """Draw the section."""
     with panels.card("timeline"):
-        panels.card_title(t("timeline.title"), "measured" if view.prefill else None, t("timeline.note"), anchor="travel")
+        panels.card_title(t("timeline.title"), looking.vouched(view), t("timeline.note"), anchor="travel")
         timeline(
             **panels.live(view),
             speeds=[(name, t(f"shell.speed_{name}"), pace_s) for name, pace_s in state.SPEEDS.items()],

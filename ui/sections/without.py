@@ -51,17 +51,18 @@ def work_until(info: ModelInfo, prompt: int, steps: int) -> StepWork:
 
 def show(view: RunView, index: int | None) -> None:
     """Draw the section for the step that wrote generated token `index`."""
-    if index is None or view.prefill is None or view.model is None:
-        return
-    with panels.card("without"):
-        still = not looking.moving(view)
-        panels.card_title(t("without.title"), "computed" if still and index else None, t("without.note"))
-        if not still:
-            st.caption(f":material/hourglass_empty: {t('without.moving')}")
-        elif index == 0:
-            st.markdown(t("without.first", tokens=f"{view.prefill.prompt_tokens:,}"))
-        else:
-            _compare(view, view.model, index)
+    still = not looking.moving(view)
+    with panels.slot():
+        if still and (index is None or view.prefill is None or view.model is None):
+            return
+        with panels.card("without"):
+            panels.card_title(t("without.title"), "computed" if still and index else None, t("without.note"))
+            if index is None or view.prefill is None or view.model is None or not still:
+                st.caption(f":material/hourglass_empty: {t('without.moving')}")
+            elif index == 0:
+                st.markdown(t("without.first", tokens=f"{view.prefill.prompt_tokens:,}"))
+            else:
+                _compare(view, view.model, index)
 
 
 def _compare(view: RunView, info: ModelInfo, index: int) -> None:

@@ -14,14 +14,15 @@ function pageIsDark() {
   return luminance(getComputedStyle(pageRoot()).backgroundColor) < 0.4;
 }
 
-/** What Python has to know about a run and about the page that charts are drawn for, as `data.known` says it: its tokens are counted only while it rests. */
+/** What Python has to know about a run and about the page that charts are drawn for, as `data.known` says it, or part of it: its tokens are counted only while it rests. */
 function standing(store, dark) {
   const rests = store.status === "paused" || store.status === "ended";
   return { status: store.status, tokens: store.tokens.length > 0, prefill: store.prefill !== null, generated: rests ? store.generated : null, dark };
 }
 
-function same(left, right) {
-  return Boolean(right) && Object.keys(left).every((name) => left[name] === right[name]);
+/** Whether the page shows this already: only what it knows of counts. */
+function same(now, known) {
+  return Boolean(known) && Object.keys(known).every((name) => now[name] === known[name]);
 }
 
 /** Tells Python once that the run has moved, and whether the channel is down or closed for good. */
