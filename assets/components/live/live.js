@@ -1,7 +1,7 @@
 // Who draws when: one store per run and one drawing turn per frame, shared by all components of the page on `window.__openbook`.
 // Knows mounted components and frames; knows no message and no picture.
 
-const LIVE_VERSION = 5;
+const LIVE_VERSION = 6;
 const GRACE_MS = 1000; // a page change keeps its connection
 const KEPT_STORES = 3;
 const WAY_MS = 15_000; // a page that has not come by then is not coming
@@ -28,6 +28,7 @@ function drawView(view) {
   if (!full && shown === view.shown && view.revision === store.revision && !(part.follows && view.total !== store.generated)) return false;
   Object.assign(view, { full: false, epoch: store.epoch, shown, revision: store.revision, total: store.generated });
   part.draw({ store, shown, full, data, labels: data.labels, theme: view.theme, cursor });
+  view.root.inert = false;
   return true;
 }
 
@@ -81,6 +82,7 @@ function leaveRun(hub, view) {
 /** A component's own side: its root, its part (what it draws with) and what it has drawn so far. */
 function buildView(hub, host, name, create) {
   const root = host.querySelector(".ob");
+  root.inert = true; // no hand reaches what has not been drawn yet
   const view = { name, root, store: null, data: {}, theme: {}, full: true, shown: -1, epoch: -1, revision: -1, total: -1, width: 0, settings: "", onScreen: true };
   view.redraw = () => {
     view.full = true;
