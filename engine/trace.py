@@ -13,6 +13,7 @@ from typing import Literal
 from engine.errors import ErrorInfo
 from engine.model.shape import ModelShape
 from engine.run_settings import RunSettings as RunSettings
+from engine.usage import MemoryReading
 
 SCHEMA_VERSION = 1
 TokenKind = Literal["template", "prompt", "generated"]
@@ -167,6 +168,7 @@ class PrefillTrace:
     peak: WorkPeak | None = None
     drawn: float | None = None
     chosen_by: ChosenBy = "sampler"
+    memory: MemoryReading | None = None
 
     @property
     def ttft_s(self) -> float:
@@ -181,7 +183,7 @@ class DecodeStep:
     the rest was waiting for other runs' turns. `busy_s`: the step's own time, forward and sampling included.
     `kv_tokens` and `kv_bytes` are measured on the cache tensors after the step. `parts`: None where they were not measured.
     `drawn`: the random number in [0, 1) of this step; greedy runs draw it too and leave it unused, a token that was not the sampler's
-    choice (`chosen_by`) keeps the number that would have decided. None: not known.
+    choice (`chosen_by`) keeps the number that would have decided. None: not known. `memory`: read now and then, not at every step.
     """
 
     index: int
@@ -199,6 +201,7 @@ class DecodeStep:
     parts: StepParts | None = None
     drawn: float | None = None
     chosen_by: ChosenBy = "sampler"
+    memory: MemoryReading | None = None
 
     @property
     def waited_s(self) -> float:
@@ -233,6 +236,7 @@ class RunView:
     device: str = "auto"
     pace_s: float = 0.0
     origin: Origin | None = None
+    recording: bool = False  # from a file: there is no live memory behind it
 
     @property
     def generated(self) -> tuple[Token, ...]:

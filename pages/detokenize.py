@@ -46,4 +46,4 @@ ended, waiting = view.status == RunStatus.ENDED and bool(view.generated), partia
 check = t("detokenize.check", waiting=waiting, tokens=len(view.generated))
 panels.predict("detokenize", ("yes", "no"), ("no" if waiting else "yes") if ended else None, check)
 panels.how("detokenize", ("engine/generate/detokenize.py", "Detokenizer.push"))
-panels.go_on("home")
+panels.go_on("marks")

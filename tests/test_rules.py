@@ -20,24 +20,13 @@ TEXTS = sorted((ROOT / "assets" / "text").glob("*.toml"))
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PAGE_LINES = 300, 40, 120
 
 TORCH_FREE = {
-    "engine.generate.detokenize",
-    "engine.trace",
-    "engine.findings",
-    "engine.errors",
-    "engine.settings",
-    "engine.codec",
-    "engine.model.registry",
-    "engine.model.shape",
-    "engine.kv.sizes",
-    "engine.measure.flops",
-    "engine.measure.latency",
-    "engine.measure.reading",
-    "engine.serve.client",
-    "engine.serve.asks",
-    "engine.serve.protocol",
-    "engine.run_settings",
-    "engine.stem",
-    "engine.generate.stages",
+    f"engine.{name}"
+    for name in (
+        *("trace", "findings", "errors", "settings", "codec", "run_settings", "usage", "sweep", "calibration", "stem"),
+        *("serve.client", "serve.asks", "serve.protocol"),
+        *("measure.flops", "measure.latency", "measure.reading", "measure.fit"),
+        *("generate.detokenize", "model.registry", "model.shape", "kv.sizes", "generate.stages"),
+    )
 }
 HEAVY = ("torch", "transformers", "tokenizers", "accelerate", "gguf")
 
@@ -94,16 +83,21 @@ def test_pictures_are_pure(path: Path) -> None:
     assert rooms_of(path) <= {"engine.trace", "engine.findings", "ui.theme", "ui.i18n", "ui.literal", "ui.figures"}
 
 
-BORDER = ("engine.trace", "engine.run_settings", "engine.stem", "engine.findings", "engine.errors", "engine.codec", "engine.settings")
+BORDER = (
+    *("engine.trace", "engine.run_settings", "engine.stem", "engine.findings", "engine.errors", "engine.codec", "engine.settings"),
+    *("engine.usage", "engine.sweep", "engine.calibration"),
+)
 SERVE_APP_SIDE = (
     *("message", "asks", "protocol", "client", "book", "keeper", "link", "questions"),
-    *("stock", "supply", "watcher", "wire", "job", "rings", "errand", "holding", "scheduler", "recall", "window"),
+    *("stock", "supply", "watcher", "wire", "job", "rings", "errand", "holding", "scheduler", "recall", "window", "sweeping", "recordings"),
 )
 ENGINE_ARROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("engine.errors",), ()),
     (("engine.settings",), ("engine.errors",)),
     (("engine.run_settings",), ("engine.errors",)),
-    (("engine.trace",), ("engine.errors", "engine.model.shape", "engine.codec", "engine.run_settings")),
+    (("engine.usage", "engine.calibration"), ()),
+    (("engine.sweep",), ("engine.errors", "engine.trace")),
+    (("engine.trace",), ("engine.errors", "engine.model.shape", "engine.codec", "engine.run_settings", "engine.usage")),
     (("engine.stem",), ("engine.errors", "engine.trace")),
     (("engine.codec",), ("engine.errors", "engine.model.shape", "engine.trace")),
     (("engine.findings",), ("engine.trace",)),
@@ -112,6 +106,10 @@ ENGINE_ARROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("engine.generate", "engine.kv", "engine.measure"), (*BORDER, "engine.model", "engine.generate", "engine.kv", "engine.measure")),
     (("engine.insight",), (*BORDER, "engine.model", "engine.generate", "engine.kv", "engine.measure")),
     (("engine.run",), (*BORDER, "engine.insight", "engine.model", "engine.generate", "engine.kv", "engine.measure")),
+    (
+        ("engine.experiments",),
+        (*BORDER, "engine.run", "engine.model", "engine.generate", "engine.kv", "engine.measure", "engine.experiments"),
+    ),
     (
         tuple(f"engine.serve.{name}" for name in SERVE_APP_SIDE),
         (*BORDER, "engine.model.registry", *(f"engine.serve.{name}" for name in SERVE_APP_SIDE)),

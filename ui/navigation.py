@@ -35,6 +35,9 @@ PAGES = (
     PageSpec("prefill", "exam", ":material/menu_book:"),
     PageSpec("decode", "exam", ":material/ink_pen:", awaits=frozenset({"tokens"})),
     PageSpec("detokenize", "exam", ":material/outgoing_mail:"),
+    PageSpec("marks", "marks", ":material/timer:", awaits=frozenset({"tokens"})),
+    PageSpec("sweeps", "marks", ":material/stacked_line_chart:", awaits=frozenset()),
+    PageSpec("records", "marks", ":material/folder_open:"),
 )
 
 

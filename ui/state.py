@@ -36,6 +36,7 @@ CANDIDATE_PICKS, BRANCH_PICKS, TIMELINE_PICKS = "decode_candidates", "decode_bra
 LOOK_ASKED = "look_asked"  # run and generated token whose look may cost another reading
 WHAT_IF, WHAT_TEMPERATURE, WHAT_TOP_K, WHAT_TOP_P = "what_if", "what_temperature", "what_top_k", "what_top_p"
 END_LENGTH, END_ROOM, END_PAPER, END_BELL_S, END_CUT = "end_length", "end_room", "end_paper", "end_bell_s", "end_cut"
+FEEL_TTFT, FEEL_TPOT, SWEEP_KIND, SWEEP_UNTIL, PICKED_RECORDS = "feel_ttft", "feel_tpot", "sweep_kind", "sweep_until", "picked_records"
 
 # Names of what is `remembered`.
 CUT_SEEN, WORD_SEEN, COUNT_SEEN = "cutting", "cutting_word", "counting"
@@ -44,7 +45,7 @@ LINKS_SEEN, FIRST_SEEN, STRONGEST_PAIR, STRONGEST_KEY = "links", "links_first", 
 CELL_SEEN, STAGES_SEEN, DECODED_SEEN, GLANCE_SEEN, HELD_SEEN = "cell", "stages", "decoded", "glance", "held"
 
 _SESSION, _RUN, _KEY, _CURSOR = "session_id", "run_id", "run_key", "cursor"
-_NOTICE, _CHANNEL, _FOUND, _TERMS = "notice", "channel", "found_", "terms"
+_NOTICE, _CHANNEL, _FOUND, _TERMS, _SWEEP, _SHELF = "notice", "channel", "found_", "terms", "sweep", "shelf"
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 MAX_NEW_LIMIT, TOP_K_LIMIT, SEED_LIMIT, TEMPERATURE_LIMIT, QUESTION_LIMIT = 2048, 1000, 2**31 - 1, 2.0, 1_000_000
 T = TypeVar("T")

@@ -48,8 +48,10 @@ from engine.serve.protocol import (
 )
 from engine.serve.questions import Answer, Questions
 from engine.serve.recall import Recall
+from engine.serve.recordings import Recordings
 from engine.serve.stock import ModelStatus
 from engine.serve.supply import ModelSupply
+from engine.serve.sweeping import SweepDesk
 from engine.serve.window import RunWindow
 from engine.settings import Settings
 from engine.stem import branch_settings, stem_of
@@ -71,7 +73,7 @@ class Ticket:
     key: str
 
 
-class EngineClient(ModelSupply, RunWindow):
+class EngineClient(ModelSupply, RunWindow, SweepDesk, Recordings):
     """One engine process and its runs. `start` before use; `close` leaves no process behind (also at the interpreter's exit)."""
 
     def __init__(self, settings: Settings) -> None:
