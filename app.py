@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from ui import channel, panels, resources  # noqa: E402  (needs the path above)
+from ui import channel, panels, plotly_script, resources  # noqa: E402  (needs the path above)
 
 
 @asynccontextmanager
@@ -26,4 +26,9 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
         resources.close()
 
 
-app = st.App(ROOT / "ui" / "shell.py", routes=channel.routes(), lifespan=lifespan, on_script_error=panels.script_failed)
+app = st.App(
+    ROOT / "ui" / "shell.py",
+    routes=[*channel.routes(), *plotly_script.routes()],
+    lifespan=lifespan,
+    on_script_error=panels.script_failed,
+)

@@ -253,6 +253,12 @@ class TooManyRuns(EngineError):
     code = "too_many_runs"
 
 
+class TooManySweeps(EngineError):
+    """Params: limit."""
+
+    code = "too_many_sweeps"
+
+
 class EngineLost(EngineError):
     """The engine process ended on its own. Params: exit_code."""
 
@@ -266,6 +272,13 @@ class EngineUnavailable(EngineError):
 
 
 class RecordInvalid(EngineError):
-    """An imported record is not valid. Params: detail (where, and what was expected)."""
+    """An imported record is not valid. Params: field (what kind of fault, see engine.codec.load_record), place (where in the file), detail
+    (what was expected); size and limit in bytes where it is too large."""
 
     code = "record_invalid"
+
+
+class NotRecorded(EngineError):
+    """A look into live memory, or a branch, was asked of a recording: only what was written down is there. Params: run."""
+
+    code = "not_recorded"

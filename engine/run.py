@@ -19,6 +19,7 @@ from engine.generate.forking import fork, rewritten
 from engine.generate.prefill import check_limit, read_prompt
 from engine.generate.stepper import Stepper
 from engine.generate.tokens import Encoded, encode
+from engine.generate.weighing import Weighing
 from engine.insight import Insight
 from engine.kv.cache import check_range
 from engine.measure.clock import Clock
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 _DEFAULTS = RunSettings()
 
 
-class Run(Ending, Insight):
+class Run(Ending, Insight, Weighing):
     """`tokens` → `prefill()` → `decode()`. All state is kept here: a `decode()` that was left half-way may be taken up again.
 
     `submitted_at`: stamp of the run's clock (`time.perf_counter`) from which TTFT counts; default: now.
@@ -123,11 +124,11 @@ class Run(Ending, Insight):
         """A branch from traces alone; with the notes of `parent` where these can be had. Its `newest` trace is the rewritten one.
 
         `submitted_at`: when the branch was asked for (default: now). Its clock goes on from its parent's submission; the time from the
-        fork's own stamp until then was the reader's pause, and so is reading once more. Raises OutOfRange, OutOfMemory.
+        fork's own stamp until then was the reader's pause, and so is taking over or reading once more. Raises OutOfRange, OutOfMemory.
         """
         check_range("token_id", stem.token_id, model.shape.vocab_size)
         clock = clock or (Clock(model.device) if parent is None else parent._clock)
-        asked_at = clock.now() if submitted_at is None else submitted_at
+        asked_at = clock.now() if submitted_at is None else clock.at(submitted_at)
         begin = asked_at - stem.newest.at_s if parent is None else parent._submitted_at
         run = cls(model, prompt, branch_settings(settings), submitted_at=begin, clock=clock)
         run._mark(begin + stem.newest.at_s)
@@ -182,8 +183,7 @@ class Run(Ending, Insight):
     def _read(self) -> PrefillTrace:
         """Prefill itself. What of the time until the first id was neither work nor pause was waiting: the queue."""
         encoded = self._encoding()
-        info = self.model.info
-        count = len(encoded.tokens)
+        info, count = self.model.info, len(encoded.tokens)
         check_limit(self.model.shape, count, info.dtype_bytes, self.settings.kv_limit_bytes)
         self._stepper = stepper = Stepper(self.model, self.settings, self._clock)
         advance = read_prompt(stepper, encoded.tokens, info.prefill_threads, self._forced.get(0))
@@ -210,6 +210,7 @@ class Run(Ending, Insight):
             peak=advance.peak,
             drawn=advance.picked.drawn,
             chosen_by=advance.picked.chosen_by,
+            memory=self._weigh(),
         )
 
     def _write(self) -> DecodeStep:
@@ -242,19 +243,20 @@ class Run(Ending, Insight):
             parts=advance.parts,
             drawn=advance.picked.drawn,
             chosen_by=advance.picked.chosen_by,
+            memory=self._weigh(),
         )
         self._steps.append(step)
         return step
 
     def _take_over(self, stem: Stem, parent: Run | None) -> None:
         """Stand where `stem` ends, its last token rewritten."""
-        source = parent._stepper if parent is not None and parent.model is self.model else None
+        began_at, source = self._clock.now(), parent._stepper if parent is not None and parent.model is self.model else None
         self._encoded = Encoded(stem.tokens, stem.prefill.template_s, stem.prefill.tokenize_s)
         self._stepper, reread_s = fork(self.model, self.settings, self._clock, stem, source)
         self._prefill, steps = rewritten(stem, self._stepper, self.model, self.settings)
         self._steps += steps
         self._own_s = worked_s(stem.prefill, stem.steps)
-        self.note_pause(reread_s or 0.0)
+        self.note_pause(self._clock.now() - began_at)
         self.origin = Origin(stem.run_id, stem.index, stem.instead_of, reread_s)
 
     def _may_go_on(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +52,33 @@ class Settings:
             held_runs=_count("OPENBOOK_HELD_RUNS", env, HELD_RUNS),
             kept_runs=_count("OPENBOOK_KEPT_RUNS", env, KEPT_RUNS),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleCards:
+    """Which graphics cards CUDA shows to this process, and in which order.
+
+    `names`: what CUDA_VISIBLE_DEVICES lists (an index, a UUID or its beginning, a MIG name), up to the first that is none, as CUDA reads
+    it: "" and "-1" show no card. None: all of them. `by_bus`: indices count along the bus, as NVML's do; otherwise CUDA may count the
+    fastest first.
+    """
+
+    names: tuple[str, ...] | None = None
+    by_bus: bool = False
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> VisibleCards:
+        env = os.environ if environ is None else environ
+        listed = env.get("CUDA_VISIBLE_DEVICES")
+        by_bus = env.get("CUDA_DEVICE_ORDER", "").strip() == "PCI_BUS_ID"
+        return cls(None if listed is None else tuple(_cards(listed)), by_bus)
+
+
+def _cards(listed: str) -> Iterator[str]:
+    for name in (part.strip() for part in listed.split(",")):
+        if not (name.isascii() and name.isdigit()) and not name.startswith(("GPU-", "MIG-")):
+            return
+        yield name
 
 
 def _flag(value: str | None) -> bool:

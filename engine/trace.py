@@ -183,7 +183,8 @@ class DecodeStep:
     the rest was waiting for other runs' turns. `busy_s`: the step's own time, forward and sampling included.
     `kv_tokens` and `kv_bytes` are measured on the cache tensors after the step. `parts`: None where they were not measured.
     `drawn`: the random number in [0, 1) of this step; greedy runs draw it too and leave it unused, a token that was not the sampler's
-    choice (`chosen_by`) keeps the number that would have decided. None: not known. `memory`: read now and then, not at every step.
+    choice (`chosen_by`) keeps the number that would have decided. None: not known. `memory`: read now and then, not at every step, while
+    the run's clock stood still.
     """
 
     index: int

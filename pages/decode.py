@@ -42,7 +42,7 @@ branches.show(view)
 
 # 4 · the clock
 with panels.card("meters"):
-    panels.card_title(t("decode.meters"), looking.vouched(view), anchor="clock")
+    panels.card_title(t("decode.meters"), looking.vouched(view), t("decode.meters_note"), anchor="clock")
     meters(**run, **numbers.notes_formula(view), labels=state.labels("meters"), key="decode_meters")
     clock(**run, labels=state.labels("clock"), key="decode_clock")
     at = looking.index_shown(view)

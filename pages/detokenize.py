@@ -29,14 +29,16 @@ special, at = handing.special_shown(), looking.index_shown(view)
 shown = () if at is None else view.generated[: at + 1]
 marks = sum(token.special for token in shown)
 size = sum(len(token.raw) for token in shown if special or not token.special)
-panels.figures(
-    [
-        numbers.Figure(t("detokenize.tokens"), f"{len(shown) - marks:,} + {marks:,}", "measured", t("detokenize.tokens_help")),
-        numbers.Figure(t("detokenize.size"), f"{size:,}", "measured"),
-        numbers.Figure(t("detokenize.characters"), f"{len(answer_text(shown, skip_special=not special)):,}", "measured"),
-        numbers.Figure(t("detokenize.partial"), f"{partial(shown):,}", "measured", t("detokenize.partial_help")),
-    ]
-)
+counts = {
+    "tokens": f"{len(shown) - marks:,} + {marks:,}",
+    "size": f"{size:,}",
+    "characters": f"{len(answer_text(shown, skip_special=not special)):,}",
+    "partial": f"{partial(shown):,}",
+}
+if looking.moving(view):  # the pen is ahead of this picture
+    counts = dict.fromkeys(counts, numbers.NOTHING)
+helps = {name: t(f"detokenize.{name}_help") for name in ("tokens", "partial")}
+panels.figures([numbers.Figure(t(f"detokenize.{name}"), count, "measured", helps.get(name)) for name, count in counts.items()])
 
 # 3 · the whole answer, decoded once more in one go
 handing.check(view)

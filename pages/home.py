@@ -3,9 +3,10 @@
 import streamlit as st
 
 from engine.trace import RunStatus
-from ui import inputs, navigation, numbers, panels, state
+from ui import inputs, model, navigation, numbers, panels, state
 from ui.components.answer import answer
 from ui.components.notes import notes
+from ui.sections.shelf import examples
 from ui.state import t
 
 view = state.current_view()
@@ -34,6 +35,11 @@ with panels.slot():
     if view is not None:
         panels.little_room(view)
         panels.ending(view, told=True)
+
+    if view is None and model.chosen_status().state in {"loading", "failed", "absent"}:  # something to see at once
+        with panels.card("recordings"):
+            st.markdown(t("records.waiting"))
+            examples("home")
 
 # 3 · ask
 inputs.question()

@@ -10,5 +10,10 @@ sweeps.show()
 
 # 2 · what this machine can do
 calibration.show()
-panels.how("sweeps", ("engine/run.py", "Run.prefill"))
+panels.how(
+    "sweeps",
+    ("engine/experiments/ttft_over_length.py", "first_token_s"),
+    ("engine/experiments/tpot_over_context.py", "tpot_over_context"),
+    ("engine/measure/fit.py", "fit"),
+)
 panels.go_on("records")

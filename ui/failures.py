@@ -10,7 +10,7 @@ from engine.errors import ErrorInfo, ErrorValue
 from ui import i18n, numbers, state
 from ui.state import t
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d{1,200}")  # a longer one, out of a hostile file, would be no number of bytes
 _PLACES = {"model", "path", "file"}  # parameters that may name a place on the server
 
 

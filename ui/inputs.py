@@ -11,14 +11,13 @@ from typing import Any
 import streamlit as st
 
 from engine.errors import EngineError
-from ui import asking, choice, i18n, model, panels, state, upload
+from ui import asking, choice, i18n, model, panels, sharing, state, upload
 from ui.state import t
 
 EXAMPLES = ("example_1", "example_2", "example_3", "example_4")
 LONG = 20_000  # characters; a longer question is shown by its beginning
 BEGINNING = 600
 FIELD_PX, LABEL_PX = 96, 28  # a text area counts its label in
-DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 def language() -> None:
@@ -42,7 +41,7 @@ def answer() -> None:
         _sampling()
         _chat_template()
         device = state.get(state.DEVICE)
-        options = DEVICES if device in DEVICES else (*DEVICES, device)
+        options = sharing.DEVICES if device in sharing.DEVICES else (*sharing.DEVICES, device)
         choice.select(state.DEVICE, t("shell.device"), options, partial(_device_name, t("shell.device_auto")), model.load_chosen)
 
 

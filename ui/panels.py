@@ -16,12 +16,13 @@ from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import EngineError, ErrorInfo
 from engine.trace import ModelInfo, RunStatus, RunView, room_left
-from ui import asking, channel, ends, navigation, numbers, state
-from ui.failures import explain
+from ui import asking, channel, ends, handout, navigation, numbers, state
+from ui.failures import code_span, explain
 from ui.numbers import Evidence, Figure
 from ui.state import t
 
 ROOT = Path(__file__).resolve().parent.parent
+READY_MOST = 300  # characters of a question that waits to be begun
 EVIDENCE_LOOK: Mapping[Evidence, tuple[str, str]] = {
     "measured": ("green", ":material/straighten:"),
     "computed": ("blue", ":material/function:"),
@@ -72,6 +73,18 @@ def card_title(text: str, evidence: Evidence | None = None, note: str = "", *, a
         st.markdown("\u2002".join(part for part in parts if part))
 
 
+def recording() -> None:
+    """On top of every page: that what it shows is a recording, where and when it was made, and the way to an exam of one's own."""
+    view = state.current_view()
+    with slot():
+        if view is not None and view.recording and view.model is not None:
+            made = {name: code_span(value) for name, value in handout.origin_words(view.created, view.model).items()}
+            with st.container(key="recording"):
+                st.info(t("records.banner", **made, replay=t("shell.replay")), icon=":material/smart_display:")
+                words, icon = t("records.ask_anew"), ":material/ink_pen:"
+                st.button(words, key="ask_anew", icon=icon, on_click=asking.start_run, args=(view.prompt,), type="tertiary")
+
+
 def notice() -> None:
     """What went wrong since the last picture, once."""
     info = state.take_notice()
@@ -98,13 +111,15 @@ def window_on_run(page: str) -> RunView | None:
     """The current run, or None after an invitation to start one: what a page does first."""
     view = state.current_view()
     if view is None:
+        own = str(state.get(state.QUESTION) or "")  # of a link, or written before this page was opened
+        name, question = ("empty_own", own) if own.strip() else ("empty_button", t("home.example_1"))
         with card(f"empty_{page}"), st.container(horizontal_alignment="center"):
             st.markdown(t("shell.empty_title"), text_alignment="center")
             st.button(
-                t("shell.empty_button"), key=f"empty_{page}", type="primary", icon=":material/play_arrow:",
-                on_click=asking.start_run, args=(t("home.example_1"),),
+                t(f"shell.{name}"), key=f"empty_{page}", type="primary", icon=":material/play_arrow:",
+                on_click=asking.start_run, args=(question,),
             )  # fmt: skip
-            st.text(t("home.example_1"), width="content")
+            st.text(question if len(question) <= READY_MOST else question[: READY_MOST - 1] + "…", width="content")
     return view
 
 

@@ -15,10 +15,12 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from engine.errors import EngineError  # noqa: E402  (needs the path above)
-from ui import failures, inputs, model, navigation, panels, state, transport  # noqa: E402
+from ui import failures, inputs, model, navigation, panels, shelf, state, transport  # noqa: E402
+from ui.sections import sweeps  # noqa: E402
 from ui.state import t  # noqa: E402
 
 state.begin()
+shelf.collect()
 st.set_page_config(
     page_title=t("shell.product"), page_icon=ROOT / "assets" / "images" / "icon.svg", layout="wide", initial_sidebar_state=272
 )
@@ -37,11 +39,13 @@ with st.sidebar:
     inputs.language()
     model.choice()
     inputs.answer()
+    sweeps.keep_in_sight()
 model.terms_dialog()
 
 with st.bottom:
     panels.notice()
 transport.bar(navigation.spec_of(page))
+panels.recording()
 try:
     page.run()
 except EngineError as error:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import streamlit as st
 
 from engine.errors import EngineError, ErrorInfo, RunUnknown
 from engine.serve.protocol import SteerAction
-from engine.trace import RunSettings, RunView
-from ui import i18n, resources, theme
+from engine.sweep import KINDS
+from engine.trace import RunView
+from ui import i18n, resources, sharing, theme
+from ui.sharing import Shared
 
 # Widget keys, shared by the widgets in inputs, transport and the pages.
 LANGUAGE, QUESTION, MODEL, DEVICE, SPEED = "language", "question", "model", "device", "speed"
@@ -32,22 +35,24 @@ PRESET_RUN, LINK_ASKED, PAIR_RUNS, PAIR_GUESS = "preset_run", "link_asked", "pai
 MAP_PICKS, STRIP_PICKS, MAP_END_BOX, HEAD_NUMBER = "attention_map", "attention_strip", "map_end_box", "head_number"
 LINK_QUERY, LINK_KEY = "link_query_box", "link_key_box"
 NOTES_PICKS, CELL_LAYER, CELL_POSITION = "decode_notes", "cell_layer", "cell_position"  # the cell of the notes that is opened; None: none
-CANDIDATE_PICKS, BRANCH_PICKS, TIMELINE_PICKS = "decode_candidates", "decode_branches", "decode_timeline"
+CANDIDATE_PICKS, BRANCH_PICKS, TIMELINE_PICKS, ROOFS_WANTED = "decode_candidates", "decode_branches", "decode_timeline", "roofs_wanted"
 LOOK_ASKED = "look_asked"  # run and generated token whose look may cost another reading
 WHAT_IF, WHAT_TEMPERATURE, WHAT_TOP_K, WHAT_TOP_P = "what_if", "what_temperature", "what_top_k", "what_top_p"
 END_LENGTH, END_ROOM, END_PAPER, END_BELL_S, END_CUT = "end_length", "end_room", "end_paper", "end_bell_s", "end_cut"
 FEEL_TTFT, FEEL_TPOT, SWEEP_KIND, SWEEP_UNTIL, PICKED_RECORDS = "feel_ttft", "feel_tpot", "sweep_kind", "sweep_until", "picked_records"
+CHOSEN_RECORD, RECORD_FILES = "chosen_record", "record_files"  # the one that is handed out; files that were taken in
 
 # Names of what is `remembered`.
 CUT_SEEN, WORD_SEEN, COUNT_SEEN = "cutting", "cutting_word", "counting"
 MAP_SEEN, ROW_SEEN, LENS_SEEN, PAIR_FOUND = "map", "row", "lens", "pair"
 LINKS_SEEN, FIRST_SEEN, STRONGEST_PAIR, STRONGEST_KEY = "links", "links_first", "link_pair", "link_key"
-CELL_SEEN, STAGES_SEEN, DECODED_SEEN, GLANCE_SEEN, HELD_SEEN = "cell", "stages", "decoded", "glance", "held"
+CELL_SEEN, STAGES_SEEN, DECODED_SEEN, GLANCE_SEEN, HELD_SEEN, ROOFS_SEEN = "cell", "stages", "decoded", "glance", "held", "roofs"
 
 _SESSION, _RUN, _KEY, _CURSOR = "session_id", "run_id", "run_key", "cursor"
-_NOTICE, _CHANNEL, _FOUND, _TERMS, _SWEEP, _SHELF = "notice", "channel", "found_", "terms", "sweep", "shelf"
+_NOTICE, _CHANNEL, _FOUND, _TERMS, SWEEPS, _SHELF = "notice", "channel", "found_", "terms", "sweeps", "shelf"
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
-MAX_NEW_LIMIT, TOP_K_LIMIT, SEED_LIMIT, TEMPERATURE_LIMIT, QUESTION_LIMIT = 2048, 1000, 2**31 - 1, 2.0, 1_000_000
+MAX_NEW_LIMIT, TOP_K_LIMIT, SEED_LIMIT = sharing.MAX_NEW_LIMIT, sharing.TOP_K_LIMIT, sharing.SEED_LIMIT
+TEMPERATURE_LIMIT, QUESTION_LIMIT = sharing.TEMPERATURE_LIMIT, 1_000_000
 T = TypeVar("T")
 SPEEDS: Mapping[str, float] = {"slow": 0.667, "half": 0.1, "real": 0.0}
 
@@ -64,14 +69,40 @@ def begin() -> None:
 
 
 def _set_defaults() -> None:
+    """What the link of a new session asks for, and the defaults for all that it does not say."""
     asked = st.query_params.get("lang")
     st.session_state[LANGUAGE] = asked if asked in i18n.LANGUAGES else i18n.language_of(st.context.locale)
-    base = RunSettings()
-    st.session_state.update({MODEL: resources.settings().model, DEVICE: resources.settings().device, SPEED: "real", QUESTION: ""})
-    st.session_state.update({MAX_NEW: 48, TEMPERATURE: base.temperature, TOP_K: base.top_k, TOP_P: base.top_p, SEED: base.seed})
-    st.session_state.update({TEMPLATE: True, SYSTEM_ON: True, SYSTEM_TEXT: ""})
-    st.session_state.update({LAYER: None, HEAD: None, SHOW_SPECIAL: False})
-    st.session_state.update({LAYER_MEAN: False, SINK: "show", ANSWER_ROWS: False, MAP_END: None, QUERY_AT: None, KEY_AT: None})
+    linked = sharing.parse(st.query_params.to_dict(), any_model=resources.settings().any_model)
+    _put_settings(linked)
+    st.session_state[SWEEPS] = {kind: found for kind in KINDS if _RUN_ID.fullmatch(found := st.query_params.get(kind) or "")}
+    st.session_state.update({SPEED: "real", SHOW_SPECIAL: False, LAYER: linked.layer, HEAD: linked.head, LAYER_MEAN: linked.layer_mean})
+    st.session_state.update({SINK: "show", ANSWER_ROWS: False, MAP_END: None, QUERY_AT: None, KEY_AT: None})
+
+
+def _put_settings(asked: Shared) -> None:
+    """The sidebar and the question field show what is asked."""
+    own, system = resources.settings(), asked.system_prompt
+    st.session_state.update({MODEL: asked.model or own.model, DEVICE: asked.device or own.device})
+    st.session_state.update({QUESTION: asked.question[:QUESTION_LIMIT], MAX_NEW: asked.max_new_tokens, TEMPERATURE: asked.temperature})
+    st.session_state.update({TOP_K: asked.top_k, TOP_P: asked.top_p, SEED: asked.seed, TEMPLATE: asked.use_chat_template})
+    st.session_state.update({SYSTEM_ON: system != "", SYSTEM_TEXT: system or ""})
+
+
+def shared() -> Shared:
+    """What a link of this session carries: what its run was asked, or what stands in the sidebar before there is one, and where one looks.
+    A device that is this installation's own is no wish of the reader's."""
+    view = current_view()
+    asked = _of_sidebar() if view is None else sharing.of_run(view)
+    device = None if asked.device == resources.settings().device else asked.device
+    return replace(asked, device=device, layer=get(LAYER), head=get(HEAD), layer_mean=bool(get(LAYER_MEAN)))
+
+
+def _of_sidebar() -> Shared:
+    return Shared(
+        question=str(get(QUESTION) or ""), model=get(MODEL), device=get(DEVICE), max_new_tokens=get(MAX_NEW), temperature=get(TEMPERATURE),
+        top_k=get(TOP_K), top_p=get(TOP_P), seed=get(SEED), use_chat_template=bool(get(TEMPLATE)),
+        system_prompt=(get(SYSTEM_TEXT) or None) if get(SYSTEM_ON) else "",
+    )  # fmt: skip
 
 
 def _find_run(run: str | None, key: str | None) -> None:
@@ -90,27 +121,19 @@ def _find_run(run: str | None, key: str | None) -> None:
 
 def _take_settings(view: RunView) -> None:
     """The sidebar shows what the found run was asked to do."""
-    kept = view.settings
-    pace = min(SPEEDS, key=lambda name: abs(SPEEDS[name] - view.pace_s))
-    st.session_state.update({MODEL: view.model_id, DEVICE: view.device, SPEED: pace})
-    st.session_state.update({QUESTION: view.prompt[:QUESTION_LIMIT], TOP_P: kept.top_p})
-    st.session_state.update({MAX_NEW: min(kept.max_new_tokens, MAX_NEW_LIMIT), TEMPERATURE: min(kept.temperature, TEMPERATURE_LIMIT)})
-    st.session_state.update({TOP_K: min(kept.top_k, TOP_K_LIMIT), SEED: min(kept.seed, SEED_LIMIT)})
-    st.session_state.update({TEMPLATE: kept.use_chat_template, SYSTEM_ON: kept.system_prompt != "", SYSTEM_TEXT: kept.system_prompt or ""})
+    st.session_state[SPEED] = min(SPEEDS, key=lambda name: abs(SPEEDS[name] - view.pace_s))
+    asked = sharing.of_run(view)
+    _put_settings(replace(asked, model=None, device=None) if view.recording else asked)  # its model may be on no list here
 
 
 def url_params(with_key: bool = True) -> dict[str, str]:
-    """What belongs into a link: the run; for this session's own pages also its language and its steering key.
+    """What belongs into a link: the run; for this session's own pages also its language, its sweeps and its steering key.
 
     Without the key it is a link for others, whose browsers choose the language.
     """
     run, key = st.session_state.get(_RUN), st.session_state.get(_KEY)
-    params = {"lang": language()} if with_key else {}
-    if run:
-        params["run"] = run
-    if run and key and with_key:
-        params["key"] = key
-    return params
+    own = {"lang": language(), **(get(SWEEPS) or {})} if with_key else {}
+    return own | ({"run": run} if run else {}) | ({"key": key} if run and key and with_key else {})
 
 
 def write_url() -> None:
@@ -253,12 +276,14 @@ def remembered(name: str, key: Hashable, find: Callable[[], T]) -> T:
 def adopt(run: str, key: str, question: str) -> None:
     """A new run becomes this session's current one; what was guessed about the last one is no guess about this one."""
     st.session_state.update({guess: None for guess in st.session_state if str(guess).startswith(GUESS)})
+    shelf()["open"][run] = key
     st.session_state.update({_RUN: run, _KEY: key, _CURSOR: None, QUESTION: question})
     st.session_state.update({QUERY_AT: None, KEY_AT: None, MAP_END: None, CELL_LAYER: None, CELL_POSITION: None})
 
 
 def switch(run: str, key: str | None) -> None:
     """Another branch of this session's run becomes the current one: what was asked and guessed stays."""
+    shelf()["open"][run] = key
     st.session_state.update({_RUN: run, _KEY: key, _CURSOR: None})
     st.session_state.update({QUERY_AT: None, KEY_AT: None, MAP_END: None, CELL_LAYER: None, CELL_POSITION: None})
 
@@ -266,3 +291,8 @@ def switch(run: str, key: str | None) -> None:
 def run_key() -> str | None:
     """The key with which this session steers its run and all its branches; None: it only watches."""
     return st.session_state.get(_KEY)
+
+
+def shelf() -> dict[str, Any]:
+    """What ui.shelf keeps: "open", the runs of this session that have not been filed yet (id → key), and whatever it adds."""
+    return cast(dict[str, Any], st.session_state.setdefault(_SHELF, {"open": {}}))

@@ -5,15 +5,15 @@ Knows what a click means for the run and the cursor; does not know how steps are
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
-from urllib.parse import urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
 from engine.serve.protocol import Snapshot
 from engine.trace import RunStatus, RunView
-from ui import asking, channel, choice, panels, resources, state, theme
+from ui import asking, channel, choice, panels, resources, sharing, state, theme
 from ui.components.progress import progress
 from ui.components.pulse import pulse
 from ui.navigation import PageSpec
@@ -21,6 +21,7 @@ from ui.state import t
 
 FALLBACK_POLL_S = 1.0
 FALLBACK_HOLD_S = 3.0  # at rest: only to say that somebody is still looking, well within a lease (engine.settings.LEASE_S)
+LINK_LONG, LINK_PX = 600, 160  # characters of a link from which on it is shown through a window, and how high that is
 AT_REST = {RunStatus.PAUSED, RunStatus.ENDED}
 
 
@@ -51,7 +52,8 @@ def _buttons(view: RunView | None, mine: bool) -> None:
     first = at <= 0 and not (running and cursor is None)  # while it runs, more has been written than is known here
     _button("begin", "skip_previous", to_begin, off=not mine or first)
     _button("back", "chevron_left", step_back, off=not mine or first, shortcut="Left")
-    word = t("shell.pause") if running else t("shell.resume") if not ended else t("shell.play")
+    recording = view is not None and view.recording
+    word = t("shell.pause") if running else t("shell.resume") if not ended else t("shell.replay" if recording else "shell.play")
     st.button(
         word,
         key="play",
@@ -59,7 +61,7 @@ def _buttons(view: RunView | None, mine: bool) -> None:
         icon=":material/pause:" if running else ":material/play_arrow:",
         on_click=play_or_pause,
         disabled=not mine,
-        help=t("shell.play_help"),
+        help=t("shell.replay_help" if recording else "shell.play_help"),
         shortcut="Space",
     )
     _button("step", "chevron_right", step_on, off=not mine or (view is not None and ended and at >= n - 1), shortcut="Right")
@@ -79,10 +81,13 @@ def _button(name: str, icon: str, action: Any, *, off: bool, shortcut: str | Non
 
 
 def play_or_pause() -> None:
-    """Pause a moving run, resume a waiting one; without one, or after its end, begin the current question anew."""
+    """Pause a moving run, resume a waiting one; without one, or after its end, begin the current question anew. A recording is played in
+    the browser (components/progress), which asks nothing here; where that cannot be, it is looked at from its beginning."""
     view = state.current_view()
     state.set_cursor(None)
-    if view is None or view.status == RunStatus.ENDED:
+    if view is not None and view.recording:
+        to_begin()
+    elif view is None or view.status == RunStatus.ENDED:
         asking.start_run(question())
     else:
         state.steer("play" if view.status == RunStatus.PAUSED else "pause", state.pace_s())
@@ -145,26 +150,39 @@ def change_speed() -> None:
 
 
 def _share(view: RunView | None, page: str) -> None:
-    with st.popover(t("shell.share"), icon=":material/share:", disabled=view is None, key="share"):
-        st.caption(t("shell.share_help"))
-        st.code(share_link(page), language=None, wrap_lines=True)
+    """Two links: to the run itself, and to the same exam, which another computer can hold too."""
+    with st.popover(t("shell.share"), icon=":material/share:", key="share"):
+        parcel = sharing.link_of(state.shared(), any_model=resources.settings().any_model)
+        if view is not None:
+            _link("watch", share_link(page, state.url_params(with_key=False) | parcel.query))
+        _link("again", share_link(page, {"lang": state.language()} | parcel.query))
+        for name in parcel.left_out:
+            st.caption(f":material/content_cut: {t(f'shell.share_without_{name}')}")
 
 
-def share_link(page: str) -> str:
-    """The address of `page` (its url_path) with the run but without its key: whoever opens it watches and cannot steer.
+def _link(name: str, link: str) -> None:
+    st.markdown(f"**{t(f'shell.share_{name}')}**")
+    st.caption(t(f"shell.share_{name}_help"))
+    with st.container(height=LINK_PX if len(link) > LINK_LONG else "content", border=False):
+        st.code(link, language=None, wrap_lines=True)
+
+
+def share_link(page: str, query: Mapping[str, str]) -> str:
+    """The address of `page` (its url_path) with `query`. None has a key in it: whoever opens it cannot steer this session's run.
 
     Only the origin is the browser's word: the path that Streamlit tells is wrong where the page left last ends the new one's name
     (from /tokenize to /detokenize it says /de/detokenize).
     """
     parts = urlsplit(st.context.url or "")
     path = f"{channel.base_path()}/{page}"
-    return urlunsplit((parts.scheme, parts.netloc, path, urlencode(state.url_params(with_key=False)), ""))
+    return urlunsplit((parts.scheme, parts.netloc, path, urlencode(query, safe="", quote_via=quote), ""))
 
 
 def _progress(view: RunView | None, drawn: dict[str, object]) -> None:
     """The live part of the bar. Where the live channel cannot be opened, a slow fragment feeds it from here."""
     if view is None or not state.channel_down():
-        result = progress(**panels.live(view), known=drawn, fallback=None, labels=state.labels("progress"), key="progress")
+        tape: dict[str, Any] = {"recording": view is not None and view.recording, "pace_s": state.pace_s(), "on_looked": _replayed}
+        result = progress(**panels.live(view), known=drawn, fallback=None, labels=state.labels("progress"), key="progress", **tape)
         state.set_channel(result.channel)
         if view is not None and state.channel_down():
             st.rerun()  # one bar, not two
@@ -173,6 +191,14 @@ def _progress(view: RunView | None, drawn: dict[str, object]) -> None:
         st.fragment(_held)(drawn)
     else:
         st.fragment(_polled)(drawn)
+
+
+def _replayed() -> None:
+    """The replay of a recording came to rest: what Python draws follows. A word about another run is too late."""
+    view, looked = state.current_view(), state.get("progress").looked
+    if view is not None and isinstance(looked, dict) and looked.get("run") == view.run_id:
+        cursor = state.whole(looked.get("cursor"))
+        state.set_cursor(cursor if cursor is not None and 0 <= cursor < len(view.generated) else None)
 
 
 def _polled(drawn: dict[str, object]) -> None:

@@ -25,8 +25,22 @@ class Clock:
         self._device = device
         self._read = read
         self._wait = wait
+        self._left_out_s = 0.0
+
+    @property
+    def real(self) -> bool:
+        """Whether stamps are moments of `time.perf_counter`; a test's own are not."""
+        return self._read is time.perf_counter
 
     def now(self) -> float:
         """Seconds, after all work queued on the device is done."""
         self._wait(self._device)
-        return self._read()
+        return self.at(self._read())
+
+    def at(self, stamp: float) -> float:
+        """What this clock says at a moment of its source."""
+        return stamp - self._left_out_s
+
+    def leave_out(self, seconds: float) -> None:
+        """The last so many seconds did not pass here: the clock had been standing still."""
+        self._left_out_s += seconds

@@ -1,8 +1,9 @@
-"""Answers to what the app asks of the engine process: looks into a run (attention, cache, guesses), cuts of a text, terms of a model.
+"""Answers to what the app asks of the engine process: looks into a run (attention, cache, guesses), cuts of a text, what this machine can
+do, terms of a model.
 
 Knows the questions and who can answer them; does not know the connection. Looks wait for the worker's next free moment. Cuts, and the
 text of ids, need tokenizers alone: a clerk answers them beside the worker, so that nobody waits for a long prompt to be read. Terms may
-need the network and get a thread each.
+need the network and get a thread each. The machine is measured by the worker, piece by piece between the turns of all runs.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 import numpy as np
 
 from engine import codec
+from engine.calibration import Measuring
 from engine.errors import EngineError, EngineUnavailable, ErrorInfo, OutOfRange
 from engine.findings import TextCut
-from engine.serve.asks import AcceptTerms, AskCut, AskDecoded, AskTerms, Look, Question
+from engine.serve.asks import AcceptTerms, AskCalibration, AskCut, AskDecoded, AskTerms, Look, Question
 from engine.serve.errand import guarded
 from engine.serve.models import Wanted
 from engine.serve.protocol import Answered, Message
@@ -28,13 +30,15 @@ from engine.serve.scheduler import Scheduler
 log = logging.getLogger(__name__)
 
 CUTS_WAITING = 64  # a cut takes milliseconds; more than these is a flood
+SURVEYS_WAITING = 4  # each takes the worker a second or two
 
 
 class Notary(Protocol):
-    """Shows and records terms; raises EngineError."""
+    """Shows and records terms; raises EngineError. Measures what the machine can do for a loaded model, in pieces."""
 
     def terms(self, model: str) -> str: ...
     def accept(self, model: str) -> None: ...
+    def calibrate(self, model: Any, measuring: Measuring) -> Generator[None, None, Any]: ...
 
 
 class Shelf(Protocol):
@@ -65,6 +69,20 @@ class Clerk:
             guarded(self._tasks.get())
 
 
+class Survey:
+    """An errand in pieces, so that others have their turns in between. `piece` does one, and says whether it was the last."""
+
+    def __init__(self, piece: Callable[[], bool], again: Callable[[Survey], None]) -> None:
+        self._piece, self._again = piece, again
+
+    def can_run(self) -> bool:
+        return True
+
+    def run(self) -> None:
+        if not self._piece():
+            self._again(self)
+
+
 class Answers:
     """`send` takes an Answered and, where it announces one, the array that follows it; when it fails, nothing has been sent.
 
@@ -81,6 +99,7 @@ class Answers:
     ) -> None:
         self._scheduler, self._send, self._notary, self._shelf, self._clock = scheduler, send, notary, shelf, clock
         self._clerk = Clerk(CUTS_WAITING)
+        self._surveys: set[str] = set()  # the questions that the worker is measuring for
 
     def take(self, question: Question) -> None:
         """Every question is answered, if only with an error."""
@@ -89,17 +108,48 @@ class Answers:
             task.start()
             return
         expires_at = self._clock() + question.patience_s
+        if isinstance(question, AskCalibration):
+            self._survey(question, expires_at)
+            return
 
         def answer() -> None:
             self._answer(question, lambda: self._find(question, expires_at))
 
         taken = self._clerk.take(answer) if isinstance(question, AskCut | AskDecoded) else self._scheduler.ask(question.run_id, answer)
         if not taken:
-            self._send(Answered(question.request_id, EngineUnavailable(detail="too many questions").info), None)
+            self._refuse(question)
+
+    def _refuse(self, question: Question) -> None:
+        self._send(Answered(question.request_id, EngineUnavailable(detail="too many questions").info), None)
+
+    def _check_waiting(self, expires_at: float) -> None:
+        """Nothing is computed for somebody who has gone."""
+        if self._clock() > expires_at:
+            raise EngineUnavailable(detail="timeout")
+
+    def _survey(self, question: AskCalibration, expires_at: float) -> None:
+        """What is only looked up is the clerk's; what may have to be measured is the worker's."""
+        work = self._measured(question, expires_at)
+        survey = Survey(lambda: self._answer(question, lambda: _piece_of(work)), self._scheduler.send)
+        if question.measuring == "never":
+            if not self._clerk.take(survey.run):
+                self._refuse(question)
+        elif len(self._surveys) >= SURVEYS_WAITING:
+            self._refuse(question)
+        else:
+            self._surveys.add(question.request_id)
+            self._scheduler.send(survey)
+
+    def _measured(self, question: AskCalibration, expires_at: float) -> Generator[None, None, Any]:
+        try:
+            self._check_waiting(expires_at)
+            model = self._shelf.find(Wanted(question.model, question.device))
+            return (yield from self._notary.calibrate(model, question.measuring))
+        finally:
+            self._surveys.discard(question.request_id)
 
     def _find(self, question: Look | AskCut | AskDecoded, expires_at: float) -> Any:
-        if self._clock() > expires_at:  # nothing is computed for somebody who has gone
-            raise EngineUnavailable(detail="timeout")
+        self._check_waiting(expires_at)
         if isinstance(question, AskDecoded):
             return self._decoded(question)
         return self._cut(question) if isinstance(question, AskCut) else self._scheduler.find(question.run_id).work.look(question)
@@ -128,9 +178,12 @@ class Answers:
         self._notary.accept(question.model)
         return ""
 
-    def _answer(self, question: Question, find: Callable[[], Any]) -> None:
+    def _answer(self, question: Question, find: Callable[[], Any]) -> bool:
+        """False: `find` gave None, there is no answer yet."""
         try:
             answer = find()
+            if answer is None:
+                return False
             if isinstance(answer, np.ndarray):
                 self._send(Answered(question.request_id, dtype=str(answer.dtype), dims=answer.shape), answer)
             else:
@@ -141,3 +194,13 @@ class Answers:
         except Exception as failure:
             log.exception("a question failed")
             self._send(Answered(question.request_id, ErrorInfo("internal", {"detail": f"{type(failure).__name__}: {failure}"})), None)
+        return True
+
+
+def _piece_of(work: Generator[None, None, Any]) -> Any:
+    """Do one piece: None, and at the end what the work gives, "" for nothing."""
+    try:
+        next(work)
+    except StopIteration as end:
+        return "" if end.value is None else end.value
+    return None

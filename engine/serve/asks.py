@@ -1,10 +1,12 @@
-"""What the app may ask of the engine process: looks into a run's live memory, what a tokenizer knows, terms of a model.
+"""What the app may ask of the engine process: looks into a run's live memory, what a tokenizer knows, what the machine can do, terms
+of a model.
 
 Knows the questions and the form of their answers; does not know who answers them (engine.serve.answers) or how they travel.
 """
 
 from __future__ import annotations
 
+from engine.calibration import Measuring
 from engine.serve.message import Message
 
 PATIENCE_S = 15.0  # how long an answer is waited for; whoever asks for more work (a long text read once more) waits longer
@@ -90,6 +92,17 @@ class AskCut(Message, frozen=True, tag="ask_cut"):
     patience_s: float = PATIENCE_S
 
 
+class AskCalibration(Message, frozen=True, tag="ask_calibration"):
+    """Answered by `text`: the JSON of a Calibration of the device on which a model that is in memory runs; "": none is kept, and none
+    was to be measured. `model`, `device` as in LoadModel."""
+
+    request_id: str
+    model: str
+    device: str
+    measuring: Measuring
+    patience_s: float = PATIENCE_S
+
+
 class AskTerms(Message, frozen=True, tag="ask_terms"):
     """Answered by `text`: the terms under which a packaged model may be used."""
 
@@ -104,4 +117,4 @@ class AcceptTerms(Message, frozen=True, tag="accept_terms"):
 
 # About the live memory of a run. Who has waited `patience_s`, counted from the arrival, has gone: the question is not answered any more.
 Look = AskAttention | AskLinks | AskLens | AskCell | AskStages
-Question = Look | AskCut | AskDecoded | AskTerms | AcceptTerms
+Question = Look | AskCut | AskDecoded | AskCalibration | AskTerms | AcceptTerms

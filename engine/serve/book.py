@@ -16,12 +16,12 @@ from datetime import datetime
 import msgspec
 
 from engine import codec
-from engine.errors import EngineLost, ErrorInfo, RunUnknown, TooManyRuns
+from engine.errors import EngineLost, ErrorInfo, NotRecorded, RunUnknown, TooManyRuns
 from engine.serve.asks import Look
 from engine.serve.protocol import Branched, Glanced, Prefilled, Snapshot, StatusChanged, Stepped, Submit, Tokenized
 from engine.serve.recall import Asked
 from engine.serve.watcher import Watcher, wake
-from engine.trace import DecodeStep, ModelInfo, Origin, PrefillTrace, RunStatus, RunView, StopReason, Token
+from engine.trace import DecodeStep, ModelInfo, Origin, PrefillTrace, RunRecord, RunStatus, RunView, StopReason, Token
 
 STEPS_KEPT = 65_536  # over all records; about 200 MB
 LIVE_BRANCHES = 8  # of one run, itself included, that may go on; each holds memory in the engine until it has ended
@@ -53,6 +53,14 @@ class Entry:
     error: ErrorInfo | None = None
     watchers: list[Watcher] = field(default_factory=list)
     view: RunView | None = None
+    recording: bool = False
+
+    def fill(self, record: RunRecord) -> None:
+        """Be a recording: all of it is here at once, it has ended, and no engine has any of it."""
+        self.created, self.model, self.tokens, self.prefill = record.created, record.model, record.tokens, record.prefill
+        self.steps, self.origin, self.error = list(record.steps), record.origin, record.error
+        self.status, self.stop_reason = RunStatus.ENDED, record.stop_reason or StopReason.STOPPED
+        self.recording = self.given_up = True
 
     def grow_from(self, left: Entry) -> None:
         """Begin with what the run that is left wrote before the token at which it is left; the engine tells that one and all others."""
@@ -80,7 +88,9 @@ class Entry:
             self.status, self.stop_reason, self.error = event.status, event.stop_reason, event.error
 
     def asked(self, question: Look) -> Asked:
-        """The question together with what of this run its answer depends on."""
+        """The question together with what of this run its answer depends on. Raises NotRecorded: nobody could answer it."""
+        if self.recording:
+            raise NotRecorded(run=self.command.run_id)
         read = 0 if self.prefill is None else len(self.tokens) + len(self.steps)
         return Asked.of(question, self.link, read, None if self.model is None else self.model.shape.layer_windows)
 
@@ -104,6 +114,7 @@ class Entry:
                 device=command.device,
                 pace_s=self.pace_s,
                 origin=self.origin,
+                recording=self.recording,
             )
         return self.view
 
@@ -124,8 +135,13 @@ class Book:
         self._numbers = itertools.count()
         self._entries: dict[str, Entry] = {}  # the ended ones in the order in which they ended
 
-    def add(self, command: Submit, key: str, left: Entry | None = None) -> Entry:
-        """`left`: the run that a branch leaves. Raises TooManyRuns when the book is full of runs that have not ended."""
+    def add(self, command: Submit, key: str, left: Entry | None = None, record: RunRecord | None = None) -> Entry:
+        """`left`: the run that a branch leaves. `record`: what a recording shows; it has ended, and is the last of those to leave.
+
+        Raises TooManyRuns when the book is full of runs that have not ended, NotRecorded for a branch of a recording.
+        """
+        if left is not None and left.recording:
+            raise NotRecorded(run=left.command.run_id)
         status = RunStatus.QUEUED if command.play else RunStatus.PAUSED
         created = datetime.now().astimezone().isoformat(timespec="milliseconds")
         with self._lock:
@@ -135,6 +151,8 @@ class Book:
             entry = Entry(command, key, created, wanted_until, status, command.run_id, number, pace_s=command.pace_s)
             if left is not None:
                 entry.grow_from(left)
+            if record is not None:
+                entry.fill(record)
             self._entries[command.run_id] = entry
             self._trim()
         return entry

@@ -21,15 +21,14 @@ from engine.errors import (
     EngineLost,
     EngineUnavailable,
     ErrorInfo,
-    InvalidSetting,
     NotYours,
-    OutOfRange,
     RunFreed,
     RunUnknown,
     Unwatched,
 )
 from engine.serve.asks import Look, Question
 from engine.serve.book import Book, Entry
+from engine.serve.checks import check_pace, check_place
 from engine.serve.keeper import EngineStatus, Garbled, Keeper
 from engine.serve.protocol import (
     Answered,
@@ -43,6 +42,8 @@ from engine.serve.protocol import (
     Steer,
     SteerAction,
     Submit,
+    SweepEnded,
+    SweepMoved,
     read_address,
     read_event,
 )
@@ -51,7 +52,7 @@ from engine.serve.recall import Recall
 from engine.serve.recordings import Recordings
 from engine.serve.stock import ModelStatus
 from engine.serve.supply import ModelSupply
-from engine.serve.sweeping import SweepDesk
+from engine.serve.sweeping import Sheet, SweepBook, SweepDesk
 from engine.serve.window import RunWindow
 from engine.settings import Settings
 from engine.stem import branch_settings, stem_of
@@ -59,7 +60,6 @@ from engine.trace import RunSettings, RunStatus, RunView, StopReason
 
 __all__ = ["EngineClient", "EngineStatus", "ModelStatus", "Ticket"]
 
-PACE_LIMIT_S = 3600.0
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -80,6 +80,7 @@ class EngineClient(ModelSupply, RunWindow, SweepDesk, Recordings):
         super().__init__(settings)
         self._recall = Recall()
         self._book = Book(settings.kept_runs, settings.lease_s, left=self._recall.forget)
+        self._sweeps = SweepBook(settings.lease_s)
         self._questions = Questions()
         self._keeper = Keeper(settings, self._receive, self._lose)
         self._closed = threading.Event()
@@ -122,7 +123,7 @@ class EngineClient(ModelSupply, RunWindow, SweepDesk, Recordings):
         for text in (prompt, settings.system_prompt or "", model, device, session):
             codec.check_text(text)
         self._check_model(model)
-        _check_pace(pace_s)
+        check_pace(pace_s)
         run_id, key = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
         command = Submit(run_id, session, model, device, prompt, settings, play, pace_s, submitted_at)
         data = codec.dump(command)  # what cannot be sent fails here, before there is a run
@@ -142,9 +143,9 @@ class EngineClient(ModelSupply, RunWindow, SweepDesk, Recordings):
         if view is None:
             raise RunUnknown(run=run_id)
         codec.check_text(session)
-        _check_pace(pace_s)
-        _check_place("index", index, len(view.generated))
-        _check_place("token_id", token_id, 0 if view.model is None else view.model.shape.vocab_size)
+        check_pace(pace_s)
+        check_place("index", index, len(view.generated))
+        check_place("token_id", token_id, 0 if view.model is None else view.model.shape.vocab_size)
         stem, settings = stem_of(view, index, token_id, run_id), branch_settings(view.settings)
         new_id = secrets.token_urlsafe(16)
         command = Submit(new_id, session, view.model_id, view.device, view.prompt, settings, play, pace_s, asked_at, stem)
@@ -178,7 +179,7 @@ class EngineClient(ModelSupply, RunWindow, SweepDesk, Recordings):
         """Raises RunUnknown, NotYours, InvalidSetting. A run that has ended can only be cancelled (its live memory is freed)."""
         entry = self._mine(run_id, key)
         if pace_s is not None:
-            _check_pace(pace_s)
+            check_pace(pace_s)
             self._book.set_pace(run_id, pace_s)
         self._book.touch(run_id)
         if action == "cancel":
@@ -211,7 +212,7 @@ class EngineClient(ModelSupply, RunWindow, SweepDesk, Recordings):
             raise NotYours(run=run_id)
         return entry
 
-    def _send(self, data: bytes, entry: Entry) -> None:
+    def _send(self, data: bytes, entry: Entry | Sheet) -> None:
         self._keeper.post(data, lambda number: setattr(entry, "link", number))
 
     def _post(self, message: Message) -> None:
@@ -255,23 +256,29 @@ class EngineClient(ModelSupply, RunWindow, SweepDesk, Recordings):
             self._questions.answer(event, more() if event.dtype else b"")
         elif isinstance(event, ModelProgress | ModelReady | ModelFailed | ModelFreed):
             self._stock.apply(event)
+        elif isinstance(event, SweepMoved | SweepEnded):
+            self._sweeps.apply(event)
         elif not isinstance(event, Hello):
             self._book.apply(event, data.decode())
 
     def _give_up(self, data: bytes, failure: Exception) -> None:
-        """End the run whose message cannot be read: nobody is to wait for what will not come. Raises Garbled when it is no run's."""
+        """End the run or sweep whose message cannot be read: nobody is to wait for what will not come. Raises Garbled for no one's."""
         try:
-            run_id = read_address(data).run_id
+            about = read_address(data)
         except msgspec.MsgspecError as worse:
             raise Garbled from worse
+        run_id, error = about.run_id, ErrorInfo("internal", {"detail": str(failure)})
+        if about.sweep_id is not None:
+            self._give_up_sweep(about.sweep_id, error)
+            return
         if run_id is None:
             raise Garbled from failure
-        error = ErrorInfo("internal", {"detail": str(failure)})
         self._book.apply(StatusChanged(run_id, RunStatus.ENDED, StopReason.ERROR, error))
         self._cancel(run_id)
 
     def _lose(self, number: int, exit_code: int) -> list[bytes]:
         self._book.lose(number, exit_code)
+        self._sweeps.lose(number, exit_code)
         self._questions.fail(EngineLost(exit_code=exit_code).info)
         self._recall.clear()
         return [codec.dump(wish) for wish in self._stock.lose(exit_code)]
@@ -283,15 +290,4 @@ class EngineClient(ModelSupply, RunWindow, SweepDesk, Recordings):
         while not self._closed.wait(min(max(self._settings.lease_s / 4, 0.05), 1.0)):
             for run_id in self._book.unwanted():
                 self._cancel(run_id, Unwatched().info)
-
-
-def _check_pace(pace_s: float) -> None:
-    if not isinstance(pace_s, int | float) or not 0.0 <= pace_s <= PACE_LIMIT_S:
-        raise InvalidSetting(field="pace_s", value=str(pace_s), allowed=f"0 … {PACE_LIMIT_S}")
-
-
-def _check_place(field: str, value: int, count: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidSetting(field=field, value=str(value), allowed=f"0 … {count - 1}")
-    if not 0 <= value < count:
-        raise OutOfRange(field=field, value=value, count=count)
+            self._stop_unwanted_sweeps()

@@ -6,13 +6,13 @@ then one decode step each. A turn gives one message, or a few that belong togeth
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from engine.errors import ErrorInfo
 from engine.serve.asks import Look
-from engine.serve.protocol import Message, SteerAction
+from engine.serve.protocol import Message, StatusChanged, SteerAction
 from engine.trace import RunStatus, StopReason
 
 
@@ -51,6 +51,8 @@ class Job:
 
     Stamps are seconds of the scheduler's clock. `allowance`: single turns that were asked for while paused; a paused job may come
     with some. `owes_first`: its first turn is taken even if it is paused before: a branch writes the token that the reader chose.
+    `word` makes the message that tells its status. `polite`: after each turn it rests as long as that took, while others want theirs; and
+    when it has ended it keeps no live memory for questions.
     """
 
     run_id: str
@@ -63,6 +65,8 @@ class Job:
     status: RunStatus = RunStatus.QUEUED
     allowance: int = 0
     owes_first: bool = False
+    word: Callable[..., Message] = StatusChanged
+    polite: bool = False
     busy: bool = False
     freed: bool = False
     deferred: list[Request] = field(default_factory=list)  # what was asked while it was busy
@@ -70,6 +74,7 @@ class Job:
     _began_at: float | None = None
     _idle_since: float = 0.0
     _held_before_s: float = 0.0
+    _rests_until: float = 0.0
     _paused_since: float | None = None
     _pauses: list[tuple[float, float]] = field(default_factory=list)  # the reader's own, since the last turn
 
@@ -94,6 +99,10 @@ class Job:
     def is_due(self, now: float) -> bool:
         return self.wants_turn and self.due_at() <= now
 
+    def rests(self, now: float) -> bool:
+        """Whether the others, if there are any, go before it."""
+        return self.polite and now < self._rests_until
+
     def due_at(self) -> float:
         """From when on the next turn may start. A single step that was asked for does not wait for the pace."""
         if self._began_at is None or self.allowance > 0:
@@ -103,7 +112,7 @@ class Job:
     def pause(self, at: float) -> None:
         self.allowance = int(self.owes_first and not self.started)
         self.status = RunStatus.PAUSED
-        if self._paused_since is None:  # it was going on, or a single step that had been asked for is not wanted any more
+        if self._paused_since is None and not self.allowance:  # it was going on, or a single step is not wanted any more; none is owed
             self._paused_since = max(at, self._idle_since)
 
     def play(self, at: float) -> None:
@@ -146,6 +155,7 @@ class Job:
     def finish(self, now: float) -> None:
         """The turn is over; with no single step left, a paused job's pause goes on."""
         self.busy = False
+        self._rests_until = now + (now - (self._began_at or now))
         self._idle_since = now
         self.allowance = max(self.allowance - 1, 0)
         if self.status is RunStatus.PAUSED and self.allowance == 0:

@@ -14,6 +14,7 @@ from engine.errors import ErrorInfo
 from engine.serve.asks import Question
 from engine.serve.message import Message as Message
 from engine.stem import Stem
+from engine.sweep import Measuring, SweepKind, SweepSample, SweepStatus
 from engine.trace import DecodeStep, LoadStage, ModelInfo, Origin, PrefillTrace, RunSettings, RunStatus, RunView, StopReason, Token
 
 SteerAction = Literal["play", "pause", "step", "stop", "cancel"]
@@ -68,11 +69,29 @@ class Steer(Message, frozen=True, tag="steer"):
     error: ErrorInfo | None = None
 
 
+class BeginSweep(Message, frozen=True, tag="begin_sweep"):
+    """Measure at these lengths, in fair turns beside the runs. Answered by SweepMoved…, then SweepEnded."""
+
+    sweep_id: str
+    session: str
+    model: str
+    device: str
+    kind: SweepKind
+    lengths: tuple[int, ...]
+
+
+class StopSweep(Message, frozen=True, tag="stop_sweep"):
+    """Also in the middle of a measurement. `error`: why, where it was not the reader's wish."""
+
+    sweep_id: str
+    error: ErrorInfo | None = None
+
+
 class Shutdown(Message, frozen=True, tag="shutdown"):
     pass
 
 
-Command = LoadModel | Submit | Steer | Question | Shutdown
+Command = LoadModel | Submit | Steer | BeginSweep | StopSweep | Question | Shutdown
 
 
 # engine → app
@@ -155,6 +174,24 @@ class StatusChanged(Message, frozen=True, tag="status"):
     error: ErrorInfo | None = None
 
 
+class SweepMoved(Message, frozen=True, tag="sweep_moved"):
+    """What has been measured (`sample`), and what comes next. `model` is told once, with the lengths that fit into its context."""
+
+    sweep_id: str
+    status: SweepStatus
+    model: ModelInfo | None = None
+    lengths: tuple[int, ...] = ()
+    conditions: dict[str, str] = msgspec.field(default_factory=dict)
+    sample: SweepSample | None = None
+    then: Measuring | None = None
+
+
+class SweepEnded(Message, frozen=True, tag="sweep_ended"):
+    sweep_id: str
+    status: SweepStatus
+    error: ErrorInfo | None = None
+
+
 class Answered(Message, frozen=True, tag="answered"):
     """`error` set: nothing follows. `dtype` set ("float32"): one binary message of shape `dims` follows."""
 
@@ -177,6 +214,8 @@ Event = (
     | Stepped
     | Glanced
     | StatusChanged
+    | SweepMoved
+    | SweepEnded
     | Answered
 )
 
@@ -211,6 +250,7 @@ class Addressed(msgspec.Struct, frozen=True):
 
     run_id: str | None = None
     request_id: str | None = None
+    sweep_id: str | None = None
     model: str | None = None
     device: str | None = None
 

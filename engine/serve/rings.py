@@ -6,7 +6,7 @@ Knows jobs that have not ended and when their next turn is due; does not know wh
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 from engine.serve.job import Job
 
@@ -30,9 +30,13 @@ class Rings:
             del self._rings[job.session]
 
     def take(self, now: float) -> Job | None:
-        """The next due job of the next session in turn; both go to the end of their rings."""
+        """The next due job of the next session in turn; both go to the end of their rings. One that rests comes after all others."""
+        awake = self._take(lambda job: job.is_due(now) and not job.rests(now))
+        return self._take(lambda job: job.is_due(now)) if awake is None else awake
+
+    def _take(self, may: Callable[[Job], bool]) -> Job | None:
         for session, ring in self._rings.items():
-            job = next((job for job in ring if job.is_due(now)), None)
+            job = next((job for job in ring if may(job)), None)
             if job is not None:
                 ring.remove(job)
                 ring.append(job)

@@ -18,19 +18,20 @@ from engine.errors import EngineError, ErrorInfo, OutOfMemory, RunFreed, RunUnkn
 from engine.serve.errand import Errand, guarded
 from engine.serve.holding import HELD_BYTES, Holding
 from engine.serve.job import Job, Request
-from engine.serve.protocol import Message, StatusChanged, SteerAction
+from engine.serve.protocol import Message, SteerAction
 from engine.serve.rings import Rings
 from engine.trace import RunStatus, StopReason
 
 log = logging.getLogger(__name__)
 
 QUESTIONS_WAITING = 256
+TIDY_AFTER_S = 2.0  # of rest
 
 
 class Scheduler:
-    """`emit` takes StatusChanged and whatever the jobs' turns give, in order. `clock` gives seconds.
+    """`emit` takes the jobs' words on their status and whatever their turns give, in order. `clock` gives seconds.
 
-    held_runs, held_bytes: as Holding.
+    held_runs, held_bytes: as Holding. `tidy` is called on the worker when it has rested for a while after a job's end.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Scheduler:
         clock: Callable[[], float] = time.perf_counter,
         held_runs: int = 16,
         held_bytes: int = HELD_BYTES,
+        tidy: Callable[[], None] = lambda: None,
     ) -> None:
         self._emit, self._clock, self._holding = emit, clock, Holding(held_runs, held_bytes)
         self._changed = threading.Condition()  # re-entrant: guards all below
@@ -47,6 +49,7 @@ class Scheduler:
         self._rings = Rings()
         self._errands: deque[Errand] = deque()
         self._questions: deque[tuple[str, Callable[[], None]]] = deque()
+        self._tidy, self._untidy = tidy, False
         self._closed = False
 
     # from any thread
@@ -161,8 +164,13 @@ class Scheduler:
                 return
             due_at = self._rings.next_due_at()
             wait_s = None if due_at is None else due_at - self._clock()
-            if wait_s is None or wait_s > 0:
-                self._changed.wait(wait_s)
+            if wait_s is not None and wait_s <= TIDY_AFTER_S:
+                self._changed.wait(max(wait_s, 0.0))
+                return
+            if self._changed.wait(TIDY_AFTER_S if self._untidy else wait_s) or not self._untidy:
+                return
+            self._untidy = False
+        guarded(self._tidy)
 
     @contextmanager
     def kept(self, run_id: str) -> Iterator[Job | None]:
@@ -276,13 +284,14 @@ class Scheduler:
 
     def _end(self, job: Job, reason: StopReason, error: ErrorInfo | None) -> None:
         job.end()
+        self._untidy = True
         self._rings.remove(job)
         self._jobs[job.run_id] = self._jobs.pop(job.run_id)
-        if not job.started:
+        if job.polite or not job.started:
             job.free()  # it has no live memory to keep for questions, and only what is freed can be forgotten
         self._tell(job, reason, error)
         self._holding.trim(self._jobs)
         self._changed.notify_all()
 
     def _tell(self, job: Job, reason: StopReason | None = None, error: ErrorInfo | None = None) -> None:
-        self._emit(StatusChanged(job.run_id, job.status, reason, error))
+        self._emit(job.word(job.run_id, job.status, reason, error))

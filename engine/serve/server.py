@@ -16,19 +16,22 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
 from engine import codec
-from engine.errors import EngineError, ErrorInfo
+from engine.errors import EngineError, ErrorInfo, RunFreed, RunUnknown
+from engine.serve import heap
 from engine.serve.answers import Answers
 from engine.serve.job import Job
-from engine.serve.models import ModelPool, Progress, Wanted
+from engine.serve.maker import ModelMaker
+from engine.serve.models import ModelPool, Wanted
 from engine.serve.protocol import (
     Answered,
+    BeginSweep,
     Hello,
     LoadModel,
     Message,
@@ -36,12 +39,15 @@ from engine.serve.protocol import (
     Shutdown,
     StatusChanged,
     Steer,
+    StopSweep,
     Submit,
+    SweepEnded,
     read_address,
     read_boot,
     read_command,
 )
 from engine.serve.scheduler import Scheduler
+from engine.serve.sweepwork import SweepWork, word_of
 from engine.serve.wire import Wire, dial
 from engine.serve.work import Neighbour, RunWork
 from engine.settings import Settings
@@ -84,59 +90,6 @@ class Outbox:
             leave(1)
 
 
-class ModelMaker:
-    """Loader, weights and registry, as ModelPool and Answers want them. Imports them when first needed."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def check(self, model: str) -> None:
-        from engine.model import registry
-
-        registry.find(model)
-
-    def place(self, device: str) -> str:
-        from engine.model.device import device_named
-
-        return str(device_named(device))
-
-    def is_ready(self, model: str) -> bool:
-        from engine.model import registry, weights
-
-        return weights.is_ready(registry.find(model), self._settings)
-
-    def prepare(self, model: str, progress: Progress) -> None:
-        from engine.model import registry, weights
-
-        weights.ensure(registry.find(model), self._settings, progress)
-
-    def load(self, model: str, device: str, progress: Progress) -> Any:
-        from engine.model.loader import load_model
-
-        return load_model(model, device=device, settings=self._settings, progress=progress)
-
-    def discard(self) -> None:
-        import gc
-
-        import torch
-
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        if torch.backends.mps.is_available():
-            torch.mps.empty_cache()
-
-    def terms(self, model: str) -> str:
-        from engine.model import registry, weights
-
-        return weights.terms_text(registry.find(model), self._settings)
-
-    def accept(self, model: str) -> None:
-        from engine.model import registry, weights
-
-        weights.accept_terms(registry.find(model), self._settings)
-
-
 class Server:
     """One engine on one connection."""
 
@@ -144,7 +97,7 @@ class Server:
         self._wire = wire
         self._outbox = Outbox(wire)
         models = ModelMaker(settings)
-        self._scheduler = Scheduler(self._outbox.put, held_runs=settings.held_runs)
+        self._scheduler = Scheduler(self._outbox.put, held_runs=settings.held_runs, tidy=heap.give_back)
         self._pool = ModelPool(self._scheduler, self._outbox.put, models)
         self._answers = Answers(self._scheduler, self._outbox.put, models, self._pool)
         self._worker = threading.Thread(target=self._work, name="worker", daemon=True)
@@ -180,6 +133,10 @@ class Server:
                 self._submit(command, at)
             elif isinstance(command, Steer):
                 self._scheduler.steer(command.run_id, command.action, command.pace_s, at, command.error)
+            elif isinstance(command, BeginSweep):
+                self._begin_sweep(command, at)
+            elif isinstance(command, StopSweep):
+                self._stop_sweep(command, at)
             elif isinstance(command, LoadModel):
                 self._load(Wanted(command.model, command.device))
             else:
@@ -202,6 +159,9 @@ class Server:
         elif about.run_id is not None:
             self._outbox.put(StatusChanged(about.run_id, RunStatus.ENDED, StopReason.ERROR, error))
             self._scheduler.steer(about.run_id, "cancel")  # what there may be of it goes; the app has heard its end already
+        elif about.sweep_id is not None:
+            self._outbox.put(SweepEnded(about.sweep_id, "failed", error))
+            self._scheduler.steer(about.sweep_id, "cancel")
         elif about.model is not None and about.device is not None:
             self._outbox.put(ModelFailed(about.model, about.device, error))
         else:
@@ -232,11 +192,27 @@ class Server:
             allowance=int(branch and not command.play),
             owes_first=branch,
         )
+        self._enter(job, wanted)
+
+    def _enter(self, job: Job, wanted: Wanted) -> None:
         self._scheduler.add(job)
         try:
             self._pool.want(wanted)
         except EngineError as failure:
             self._scheduler.fail(wanted, failure.info)
+
+    def _begin_sweep(self, command: BeginSweep, at: float) -> None:
+        wanted = Wanted(command.model, command.device)
+        work = SweepWork(command, lambda: self._pool.take(wanted))
+        self._enter(Job(command.sweep_id, command.session, work, at, group=wanted, ready=False, word=word_of, polite=True), wanted)
+
+    def _stop_sweep(self, command: StopSweep, at: float) -> None:
+        """The one under way hears of it in the middle of its turn; one that waits for its turn ends here."""
+        with suppress(RunUnknown, RunFreed):  # it has ended by itself
+            work = self._scheduler.find(command.sweep_id).work
+            assert isinstance(work, SweepWork)
+            work.halt(command.error)
+            self._scheduler.steer(command.sweep_id, "stop", at=at)
 
     def _left_by(self, command: Submit) -> Neighbour:
         """The live run that a branch leaves, for the worker: its memory stays while it is held."""

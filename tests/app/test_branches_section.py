@@ -60,6 +60,14 @@ def test_children_follow_their_parents_and_later_forks_come_first() -> None:
 
 
 @pytest.mark.usefixtures("in_english")
+@pytest.mark.parametrize(("tokens", "more"), [(branches.WORDS, False), (branches.WORDS + 1, True)])
+def test_words_that_break_off_say_so(tokens: int, more: bool) -> None:
+    row = branches.rows((replace(ROOT, steps=tuple(step(at) for at in range(1, tokens))),), "root")[0]
+    assert row["tokens"] == tokens
+    assert row["words"].endswith("…") is more
+
+
+@pytest.mark.usefixtures("in_english")
 def test_figures_are_those_of_the_latency_summary() -> None:
     row = branches.rows((ROOT,), "root")[0]
     assert row["tokens"] == TOKENS

@@ -15,7 +15,7 @@ from engine.trace import RunStatus, RunView, Token
 from tests.app.visit import ask, go_to, open_app, view_of, wait_for, words_of
 from tests.fakes import make_tokenizer
 from tests.samples import INFO, PREFILL, step
-from ui import i18n, numbers, resources, state
+from ui import i18n, numbers, panels, resources, state
 from ui.sections.handing import AROUND, difference
 
 pytestmark = pytest.mark.usefixtures("engine_process")
@@ -163,8 +163,19 @@ def test_nothing_is_asked_while_the_run_plays(monkeypatch: pytest.MonkeyPatch) -
     assert view_of(app).status == RunStatus.RUNNING
     assert not asked
     assert i18n.text("en", "detokenize.whole_wait") in words_of(app)
+    assert [metric.value for metric in app.metric] == [numbers.NOTHING] * 4, "the pen is ahead of this picture"
+    assert not [text for text in app.main.markdown if text.value == panels.badge("measured")]
     app.button(key="stop").click().run()
     wait_for(lambda: view_of(app).status == RunStatus.ENDED)
+
+
+@pytest.mark.parametrize("question", ["Why `is` :red[it] $5$ so?", "学" * 400])
+def test_the_question_stands_above_its_answer_literally_and_not_at_length(question: str) -> None:
+    app = open_app()
+    ask(app, question)
+    go_to(app, "detokenize")
+    shown = question if len(question) <= 300 else question[:299] + "…"
+    assert shown in [text.value for text in app.text]
 
 
 @pytest.mark.parametrize(("ours", "theirs", "at"), [("ab", "ab", None), ("ab", "a", 1), ("a", "ab", 1), ("", "x", 0), ("xay", "xby", 1)])

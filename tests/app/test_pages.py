@@ -28,7 +28,7 @@ def test_page_without_a_run(page: str, language: str) -> None:
     assert {"play", "step", "back", "begin", "stop"} <= {button.key for button in app.button}
     assert app.button(key="play").label == i18n.text(language, "shell.play")
     assert app.button(key="stop").disabled
-    starters = {"home": ["example_1", "ask_own"], "sweeps": [], "records": []}.get(page, [f"empty_{page}"])
+    starters = {"home": ["example_1", "ask_own"], "sweeps": ["sweep_begin"], "records": []}.get(page, [f"empty_{page}"])
     assert all(app.button(key=key) for key in starters)
 
 

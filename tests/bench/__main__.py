@@ -11,6 +11,7 @@ from tests.bench import (
     engine_bench,
     layer_bench,
     map_bench,
+    marks_bench,
     parts_bench,
     soak_bench,
     start_bench,
@@ -28,6 +29,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "browser": browser_bench.browser,
     "soak": soak_bench.soak,
     "map": map_bench.attention_map,
+    "marks": marks_bench.marks,
     "start": start_bench.start,
 }
 

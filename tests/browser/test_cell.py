@@ -91,3 +91,21 @@ def test_a_cell_opens_while_the_run_plays_and_keeps_its_picture(open_page: Calla
     expect(rows).to_have_count(0)
     desk.press("shell.stop")
     desk.until_status("ended")
+
+
+def test_escape_closes_the_opened_cell_wherever_the_focus_is(open_page: Callable[..., Visitor]) -> None:
+    desk = Desk(open_page("/").page)
+    desk.longest(6)
+    desk.press("shell.play")
+    desk.until_status("ended")
+    desk.go("decode")
+    rows, panel = desk.page.locator(".cell .rows .row"), desk.page.locator(".st-key-opened_cell")
+    for leave in (False, True):
+        desk.page.locator(".notes canvas.cells").click(position={"x": 40, "y": 60})  # the grid has the focus now
+        expect(rows).to_have_count(6)
+        settle(desk.page)
+        if leave:
+            panel.click(position={"x": 4, "y": 4})
+        desk.page.keyboard.press("Escape")
+        expect(panel).to_have_count(0)
+        expect(desk.page.locator(".notes .spot.opened")).to_be_hidden()

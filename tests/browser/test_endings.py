@@ -127,3 +127,29 @@ def test_the_answer_sheet_tells_whose_deed_the_end_was(
     show(page, "answer", prefill, steps, run=run, labels=labels, question=None, accidents=list(ends.ACCIDENTS))
     expect(page.locator(".end")).to_have_text(labels[f"answer_end_{words}"])
     context.close()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_from_the_button_to_what_became_of_it_and_back(open_page: Callable[..., Visitor], language: str) -> None:
+    desk = Desk(open_page("/decode", locale=LOCALES[language]).page, language)
+    desk.longest(LONGEST)
+    desk.press("shell.play")
+    desk.until_status("ended", 120)
+    outcome = desk.page.locator(".st-key-card_outcome")
+    expect(outcome).to_be_visible(timeout=30_000)
+    ended = bring_about(desk, "length")
+    see = way(desk, "length").get_by_role("link", name=desk.words("endings.see"))
+    expect(see).to_be_visible(timeout=30_000)
+    see.click()
+    expect(desk.page.locator("#outcome")).to_be_in_viewport()
+    assert desk.run_id() == ended["id"]
+    outcome.get_by_role("link", name=desk.words("endings.back_up")).click()
+    expect(desk.page.locator("#endings")).to_be_in_viewport()
+    outcome.get_by_role("link", name=desk.words("endings.back_shelf")).click()
+    expect(desk.page.get_by_role("heading", name=desk.words("records.title"))).to_be_visible()
+    assert desk.run_id() == ended["id"], "the run comes along"
+    desk.go("decode")
+    bring_about(desk, "eos")
+    outcome.get_by_role("link", name=desk.words("endings.back_branch")).click()
+    expect(desk.page.locator("#branches")).to_be_in_viewport()
+    expect(desk.page.locator(".branches .branch")).to_have_count(2)

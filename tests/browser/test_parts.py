@@ -149,3 +149,15 @@ def test_the_answer_sheet_says_who_ended_the_run(page: Page, error: ErrorInfo | 
     show(page, "answer", PREFILL, run={"stop_reason": "stopped", "error": error}, labels=labels)
     assert page.locator(".end").inner_text() == labels[f"answer_end_{words}"]
     assert page.locator(".text").inner_text() == "A"
+
+
+def test_a_candidate_that_is_half_a_character_is_explained(page: Page) -> None:
+    sent = tuple(Candidate(at, raw, text, 0.3, 0.3) for at, (raw, text) in enumerate([(b"\x9f", ""), (b" a", " a")]))
+    show(page, "candidates", replace(PREFILL, first=Token(1, b" a", " a", "generated", 3), candidates=sent))
+    words = i18n.text("en", "components.candidates_partial")
+    titles = []
+    for at in range(2):
+        word = page.locator(".candidates .word").nth(at)
+        word.hover()
+        titles.append((word.get_attribute("title") or "").splitlines())
+    assert titles == [[words, "id 0 · bytes 9F"], [" a", "id 1 · bytes 20 61"]]

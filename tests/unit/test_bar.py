@@ -32,9 +32,13 @@ def test_the_decode_page_does_not_wait_for_the_pen() -> None:
     assert known(replace(WRITTEN, status=RunStatus.PAUSED), "decode")["generated"] == 2
 
 
-@pytest.mark.parametrize("page", [spec.key for spec in navigation.PAGES if spec.key != "decode"])
+@pytest.mark.parametrize("page", ["home", "tokenize", "prefill", "detokenize", "records"])
 def test_other_pages_are_drawn_when_the_paper_is_read(page: str) -> None:
     assert known(BEGUN, page) != known(READ, page) == known(WRITTEN, page)
+
+
+def test_the_mark_sheet_is_drawn_in_the_browser() -> None:
+    assert known(BEGUN, "marks") == known(READ, "marks") == known(WRITTEN, "marks")
 
 
 def test_nothing_is_known_without_a_run() -> None:

@@ -206,10 +206,10 @@ def test_the_time_from_the_fork_to_the_click_is_the_readers(tiny: Tiny) -> None:
     branch = parent.branch(4, FOREIGN)  # asked at 1001
     assert branch.newest is not None
     assert branch.newest.at_s == forked_at
-    ticks.at = 1005.0  # four seconds of waiting for a turn, and the look that follows
+    ticks.at = 1005.0  # a second of taking over, three of waiting for a turn, and the look that follows
     step = next(branch.decode())
-    assert (step.gap_s, step.paused_s, step.waited_s, step.busy_s) == (1006.0 - forked_at, 1001.0 - forked_at, 5.0, 4.0)
-    assert (step.itl_s, step.at_s) == (9.0, 1010.0)
+    assert (step.gap_s, step.paused_s, step.waited_s, step.busy_s) == (1006.0 - forked_at, 1002.0 - forked_at, 4.0, 4.0)
+    assert (step.itl_s, step.at_s) == (8.0, 1010.0)
     assert next(branch.decode()).gap_s == 1.0
     assert_adds_up(branch)
     assert_adds_up(parent)
@@ -220,7 +220,7 @@ def test_reading_once_more_is_neither_work_nor_waiting(tiny: Tiny) -> None:
     parent = timed(tiny("gemma3"), ticks, 70)
     forked_at = parent.record().steps[3].at_s
     ticks.at = 1000.0
-    branch = parent.branch(4, FOREIGN)  # asked at 1001, read from 1002 on
+    branch = parent.branch(4, FOREIGN)  # asked at 1001, taken over from 1002 on, read from 1003 on
     assert branch.origin is not None
     assert branch.origin.reread_s == 5.0  # four looks on the way, and the last
     assert branch.newest == dataclasses.replace(
@@ -230,7 +230,7 @@ def test_reading_once_more_is_neither_work_nor_waiting(tiny: Tiny) -> None:
         chosen_by="reader",
     )
     step = next(branch.decode())
-    assert (step.gap_s, step.paused_s, step.waited_s) == (1008.0 - forked_at, 1001.0 - forked_at + 5.0, 2.0)
+    assert (step.gap_s, step.paused_s, step.waited_s) == (1010.0 - forked_at, 1001.0 - forked_at + 7.0, 2.0)
     assert_adds_up(branch)
 
 
@@ -244,7 +244,7 @@ def test_a_pause_and_a_wait_before_the_first_step_of_a_branch(tiny: Tiny) -> Non
     branch = Run.revive(parent.model, parent.prompt, parent.settings, stem, submitted_at=1500.0, parent=parent)
     branch.note_pause(30.0)
     step = next(branch.decode())
-    assert (step.gap_s, step.paused_s, step.waited_s) == (2001.0 - forked_at, 1530.0 - forked_at, 471.0)
+    assert (step.gap_s, step.paused_s, step.waited_s) == (2003.0 - forked_at, 1531.0 - forked_at, 472.0)
 
 
 def test_without_the_other_run_the_clock_goes_on_from_the_fork(tiny: Tiny) -> None:
@@ -258,7 +258,7 @@ def test_without_the_other_run_the_clock_goes_on_from_the_fork(tiny: Tiny) -> No
     branch = Run.revive(parent.model, parent.prompt, parent.settings, stem, submitted_at=50_000.0, clock=clock)
     step = next(branch.decode())
     assert branch.origin is not None
-    assert (step.paused_s, step.waited_s, step.busy_s) == (branch.origin.reread_s, 2.0, 4.0)
+    assert (step.paused_s, step.waited_s, step.busy_s) == (branch.origin.reread_s + 2.0, 2.0, 4.0)
     assert step.at_s == forked_at + step.itl_s + step.paused_s
     assert_adds_up(branch)
 

@@ -22,11 +22,11 @@ MODEL = ModelInfo(
     attention_reason=None,
     versions={"torch": "2.13.0"},
 )
-HALF = Token(7, b"\xf0\x9f\xa4", "", "generated", 4)
+HALF = Token(7, b"\xf0\x9f\xa4", "", "generated", 2)
 CANDIDATES = (Candidate(7, b"\xf0\x9f\xa4", "", 0.75, 1.0), Candidate(9, b"</span>", "</span>", 0.25, 0.0))
-PREFILL = PrefillTrace(4, 0.1, 0.2, 0.3, 0.4, 0.5, 0.0, 1.5, HALF, CANDIDATES, 1024, 4, 64)
+PREFILL = PrefillTrace(2, 0.1, 0.2, 0.3, 0.4, 0.5, 0.0, 1.5, HALF, CANDIDATES, 1024, 2, 64)
 STEP = DecodeStep(
-    1, Token(2, b"<|im_end|>", "<|im_end|>", "generated", 5, True), CANDIDATES, 0.2, 0.1, 0.01, 0.001, 0.02, 1.72, 1280, 5, 80
+    1, Token(2, b"<|im_end|>", "<|im_end|>", "generated", 3, True), CANDIDATES, 0.2, 0.1, 0.01, 0.001, 0.02, 1.72, 1280, 3, 80
 )
 RECORD = RunRecord(
     prompt="</span><script>alert(1)</script> 你好🤗\ufffd\u2028",
@@ -59,7 +59,7 @@ def put(*place: str | int, value: Any) -> str:
 def test_round_trip() -> None:
     assert RunRecord.from_json(RECORD.to_json()) == RECORD
     assert RunRecord.from_json(RECORD.to_json().encode()) == RECORD
-    empty = RunRecord("hi", RunSettings(), MODEL, "", (), None, (), StopReason.STOPPED)
+    empty = RunRecord("hi", RunSettings(), MODEL, "2026-01-01T00:00:00", (), None, (), StopReason.STOPPED)
     assert RunRecord.from_json(empty.to_json()) == empty
     assert empty.generated == ()
     assert RECORD.generated == (HALF, STEP.token)
@@ -68,8 +68,12 @@ def test_round_trip() -> None:
 @given(prompt=st.text(), raw=st.binary(), number=st.floats(0, allow_nan=False, allow_infinity=False, max_value=1e18))
 @settings(max_examples=60, deadline=None)
 def test_round_trip_of_any_text_bytes_and_number(prompt: str, raw: bytes, number: float) -> None:
-    token = Token(3, raw, prompt, "prompt", 0)
-    record = RunRecord(prompt, RunSettings(temperature=min(number, 1000.0)), MODEL, prompt, (token,), None, (), None)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = ""
+    token, created = Token(3, raw, text, "prompt", 0), "2026-01-01T00:00:00Z"
+    record = RunRecord(prompt, RunSettings(temperature=min(number, 1000.0)), MODEL, created, (token,), None, (), None)
     assert RunRecord.from_json(record.to_json()) == record
 
 

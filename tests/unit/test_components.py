@@ -31,6 +31,8 @@ NAMES = (
     "timeline",
     "branches",
     "pulse",
+    "charts",
+    "pace",
 )
 TEXTS = tomllib.loads((ASSETS.parent / "text" / "components.toml").read_text(encoding="utf-8"))
 ENDS = "answer_end_"
@@ -198,6 +200,8 @@ def mount_all() -> None:
     import_module("ui.components.pulse").pulse(key="pulse", every_s=1.0)
     speeds = [("real", "…", 0.0)]
     import_module("ui.components.timeline").timeline(run_id=None, path="", key="timeline", labels=labels, speeds=speeds, speed="real")
+    import_module("ui.components.charts").charts(run_id=None, path="", key="charts", labels=labels, chart="intervals")
+    import_module("ui.components.pace").pace(run_id=None, path="", key="pace", labels=labels, ttft_s=1.0, tpot_s=0.1)
     known = {"status": None, "tokens": False, "prefill": False, "generated": None}
     result = import_module("ui.components.progress").progress(run_id=None, path="", key="progress", labels=labels, known=known)
     assert result.moved is None

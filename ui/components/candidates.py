@@ -19,6 +19,7 @@ LABELS = (
     "candidates_name",
     "candidates_none",
     "candidates_other",
+    "candidates_partial",
     "candidates_reader",
     "candidates_reader_drawn",
     "candidates_sampled",

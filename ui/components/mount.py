@@ -16,12 +16,13 @@ from streamlit.components.v2.types import ComponentRenderer
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets" / "components"
 SHARED_SCRIPTS = ("words", "ink", "store", "link", "live")
+BORROWED: Mapping[str, Sequence[str]] = {"progress": ("timeline/player.js",)}  # scripts that live with another component
 SHARED_LABELS = ("live_template", "live_prompt", "live_answer", "live_special", "live_token", "live_measured", "live_ms", "live_s")
 
 
 def script(name: str) -> str:
-    """A component's whole script: what all share, then its own, the file with its name last."""
-    shared = [ASSETS / "live" / f"{part}.js" for part in SHARED_SCRIPTS]
+    """A component's whole script: what all share, what it borrows, then its own, the file with its name last."""
+    shared = [ASSETS / "live" / f"{part}.js" for part in SHARED_SCRIPTS] + [ASSETS / part for part in BORROWED.get(name, ())]
     own = sorted((ASSETS / name).glob("*.js"), key=lambda path: (path.stem == name, path.stem))
     return "\n".join(path.read_text(encoding="utf-8") for path in (*shared, *own))
 

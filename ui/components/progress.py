@@ -53,18 +53,25 @@ def progress(
     cursor: int | None = None,
     fallback: Snapshot | Mapping[str, Any] | None = None,
     on_moved: Callable[[], None] = lambda: None,
+    recording: bool = False,
+    pace_s: float = 0.0,
+    on_looked: Callable[[], None] = lambda: None,
 ) -> ProgressResult:
     """Mount it. `known`: what this script run shows, as {"status": str | None, "tokens": bool, "prefill": bool, "generated": int | None,
     "dark": bool} or part of it (`generated` only while the run is paused or has ended); what is not in it calls for no new picture.
 
     `fallback`: a snapshot of the run, used by all components of the page while the channel is down (polling).
+
+    `recording`: Play and the steps of the bar play what was written, in the browser, no faster than `pace_s`; `on_looked` is called where
+    that comes to rest, with {"run", "cursor"} in `looked` under `key`.
     """
     snapshot = None if fallback is None else msgspec.to_builtins(fallback)
     result = _render(
         key=key,
-        data=live_data(run_id, path, cursor, LABELS, labels, known=dict(known), fallback=snapshot),
+        data=live_data(run_id, path, cursor, LABELS, labels, known=dict(known), fallback=snapshot, recording=recording, pace_s=pace_s),
         default={"channel": None},
         on_channel_change=lambda: None,
         on_moved_change=on_moved,
+        on_looked_change=on_looked,
     )
     return ProgressResult(moved=result.moved, channel=result.channel)

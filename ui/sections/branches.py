@@ -27,7 +27,7 @@ MOVING = {RunStatus.RUNNING, RunStatus.QUEUED}
 
 def candidates_card(view: RunView) -> None:
     """What could have come next; another candidate can be chosen."""
-    mine = state.may_steer() and state.run_key() is not None
+    mine = state.may_steer() and state.run_key() is not None and not view.recording
     with panels.card("next", stretch=True):
         panels.card_title(t("decode.next"), looking.vouched(view), t("decode.next_note"))
         candidates(
@@ -42,7 +42,7 @@ def show(view: RunView) -> None:
         alone = len(family) < 2
         panels.card_title(t("branches.title"), None if alone else "measured", "" if alone else t("branches.note"), anchor="branches")
         if alone:
-            st.markdown(t("branches.invite" if state.may_steer() else "branches.none"))
+            st.markdown(t("branches.recorded" if view.recording else "branches.invite" if state.may_steer() else "branches.none"))
             return
         elsewhere = any(run.status in MOVING for run in family if run.run_id != view.run_id)
         (st.fragment(_tree) if elsewhere else _tree)(view.run_id)
@@ -111,7 +111,7 @@ def _row(run: RunView, number: int, parent: int | None, shown: str | None) -> di
         "kv_bytes": last.kv_bytes if last else 0,
         "status": str(run.status),
         "stands": t(f"branches.{stand(run, elsewhere=run.run_id != shown)}"),
-        "words": detokenize.answer_text(own[:WORDS]),
+        "words": detokenize.answer_text(own[:WORDS]) + ("…" if len(own) > WORDS else ""),
     }
 
 

@@ -87,7 +87,7 @@ def _cell(view: RunView, info: ModelInfo, layer: int, position: int) -> None:
     token = (*view.tokens, *view.generated)[position] if position < written else None
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.markdown(_heading(token, layer, position), width="content")
-        st.button(t("cells.close"), key="close_cell", on_click=_close, type="tertiary", icon=":material/close:")
+        st.button(t("cells.close"), key="close_cell", on_click=_close, type="tertiary", icon=":material/close:", shortcut="Esc")
     if token is None:
         st.markdown(f":material/draft: {t('cells.blank', position=position)}")
         return

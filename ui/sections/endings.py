@@ -64,13 +64,16 @@ def show(view: RunView) -> None:
 
 
 def _way(view: RunView, way: Exit, happened: str | None) -> None:
-    mark = f"\u2002:red-badge[:material/flag: {t('endings.happened')}]" if happened in {way.name, f"{way.name}_hand"} else ""
+    here = happened in {way.name, f"{way.name}_hand"}
+    mark = f"\u2002:red-badge[:material/flag: {t('endings.happened')}]" if here else ""
     st.markdown(f":material/{way.icon}: **{t('endings.' + way.name)}**{mark}")
     st.markdown(t(f"endings.{way.name}_exam"))
     st.markdown(f":gray[:small[{t(f'endings.{way.name}_machine')}]]")
     st.space("stretch")
     if way.name not in {"error", *UNASKED}:
         _control(view, way)
+    if here:
+        st.markdown(f"[{t('endings.see')}](#outcome)")
 
 
 def _control(view: RunView, way: Exit) -> None:
@@ -132,7 +135,7 @@ def _how(view: RunView, way: Exit) -> str:
         case "paper":
             assert view.model is not None
             size = f"{numbers.formula_bytes(view.model, prompt + int(count)):,}\u00a0B"
-            return t("endings.paper_how", prompt=f"{prompt:,}", n=f"{count:,}", size=size)
+            return t("endings.paper_how", prompt=f"{prompt:,}", n=f"{count:,}", size=size, tokens=f"{int(count) + 1:,}")
         case "power":
             return t("endings.power_how", next=f"{count + 1:,}")
         case _:
@@ -174,6 +177,8 @@ def obstacle(view: RunView, name: str) -> str | None:
 
 def _no_hand_in(view: RunView) -> str | None:
     at = looking.index_shown(view)
+    if view.recording:
+        return "recording"
     if at is None or view.model is None:
         return "first"
     if not view.model.eos_ids:

@@ -19,6 +19,7 @@ from ui.components.bytes_view import bytes_view
 from ui.failures import code_span, explain
 from ui.state import t
 
+QUESTION_MOST = 300  # characters of the question that are shown
 AROUND = 8  # characters shown on either side of a difference
 Cause = Literal["first_space", "spaces", "broken", "other"]
 
@@ -42,6 +43,9 @@ def show(view: RunView) -> None:
     """Draw both sides, live: every token with its bytes, and what becomes of them on the screen of whoever asked."""
     with panels.card("bytes"):
         panels.card_title(t("detokenize.bytes"), looking.vouched(view), t("detokenize.bytes_note"))
+        with st.container(gap=None, key="handed_question"):
+            st.caption(t("detokenize.question"))
+            st.text(view.prompt if len(view.prompt) <= QUESTION_MOST else view.prompt[: QUESTION_MOST - 1] + "…")
         st.toggle(t("detokenize.special"), key=state.SHOW_SPECIAL, help=t("detokenize.special_help"), persist_state="session")
         special, run = special_shown(), panels.live(view)
         raw, received = st.columns([5, 4], gap="medium")

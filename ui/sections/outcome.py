@@ -10,11 +10,11 @@ import streamlit as st
 from engine.errors import EngineError
 from engine.measure.latency import worked_s
 from engine.trace import RunView
-from ui import ends, literal, numbers, panels, resources, state
+from ui import ends, literal, navigation, numbers, panels, resources, state
 from ui.failures import code_span, explain
 from ui.state import t
 
-GONE = {"run_freed", "run_unknown", "engine_lost"}  # what the engine says of notes that it does not hold any more
+GONE = {"run_freed", "run_unknown", "engine_lost", "not_recorded"}  # what the engine says of notes that it does not hold any more
 
 
 def show(view: RunView) -> None:
@@ -23,7 +23,7 @@ def show(view: RunView) -> None:
     if name is None:
         return
     with panels.card("outcome"):
-        panels.card_title(t("endings.ended", name=t(f"endings.{name}")), "measured" if view.prefill else None)
+        panels.card_title(t("endings.ended", name=t(f"endings.{name}")), "measured" if view.prefill else None, anchor="outcome")
         st.markdown(reached(view, name))
         wanted = ends.intended(view.settings)
         if wanted not in {None, name} and view.origin is None:
@@ -31,6 +31,17 @@ def show(view: RunView) -> None:
         told = {"stayed": stayed(view), "lost": t(f"endings.{name}_lost"), "engineers": t(f"endings.{name}_engineers")}
         for column, (key, words) in zip(st.columns(len(told)), told.items(), strict=True):
             column.markdown(f"**{t('endings.' + key)}**\n\n{words}")
+        _ways_back(view)
+
+
+def _ways_back(view: RunView) -> None:
+    """To the ways to end, and to the answer before: a branch's is in the tree of this page, any other run's on the shelf."""
+    with st.container(horizontal=True, vertical_alignment="center", key="ways_back"):
+        st.markdown(f"[:material/arrow_upward: {t('endings.back_up')}](#endings)", width="content")
+        if view.origin is not None:
+            st.markdown(f"[:material/alt_route: {t('endings.back_branch')}](#branches)", width="content")
+        else:
+            navigation.link("records", t("endings.back_shelf"), icon=":material/folder_open:")
 
 
 def stayed(view: RunView) -> str:

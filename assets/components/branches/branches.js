@@ -11,7 +11,8 @@ function firstWords(store, from) {
     const token = generatedToken(store, at);
     if (!token.special) bytes = joinBytes(bytes, bytesOf(token));
   }
-  return scan(bytes).pieces.map(({ text }) => text ?? "\u25a1").join("");
+  const more = store.generated > from + WORDS ? "…" : "";
+  return scan(bytes).pieces.map(({ text }) => text ?? "\u25a1").join("") + more;
 }
 
 /** Keys of the tree: up and down go from branch to branch; what is taken does not reach the page, whose own Space plays the run. */
@@ -79,7 +80,7 @@ class Tree {
     setText(tokens, tokensText(branch.index, store.generated, labels));
     setText(tpot, tpotText(branch.index, steps > from ? (store.itlSum[steps] - store.itlSum[from]) / (steps - from) : null, labels));
     setText(kv, fill(labels.branches_kv, { size: bytesText(generatedStep(store, store.generated - 1).kv_bytes) }));
-    if (full || store.generated <= from + WORDS) setText(words, firstWords(store, from));
+    if (full || !words.textContent.endsWith("…") || store.generated <= from + WORDS) setText(words, firstWords(store, from));
   }
 }
 

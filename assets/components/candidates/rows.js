@@ -38,5 +38,5 @@ function drawRow(parts, candidate, { picked, left, sampling }, data, labels) {
 /** What a row's tooltip says, made only when it is wanted. */
 function explain(parts, labels) {
   const { id } = parts.candidate;
-  parts.word.title = `${textOf(parts.candidate) ?? ""}\n${fill(labels.candidates_id, { id, bytes: hex(bytesOf(parts.candidate)) })}`;
+  parts.word.title = `${textOf(parts.candidate) ?? labels.candidates_partial}\n${fill(labels.candidates_id, { id, bytes: hex(bytesOf(parts.candidate)) })}`;
 }

@@ -1,7 +1,7 @@
 // Who draws when: one store per run and one drawing turn per frame, shared by all components of the page on `window.__openbook`.
 // Knows mounted components and frames; knows no message and no picture.
 
-const LIVE_VERSION = 6;
+const LIVE_VERSION = 7;
 const GRACE_MS = 1000; // a page change keeps its connection
 const KEPT_STORES = 3;
 const WAY_MS = 15_000; // a page that has not come by then is not coming

@@ -33,6 +33,16 @@ function generatedStep(store, index) {
   return index === 0 ? store.prefill : store.steps[index - 1];
 }
 
+/** The bytes of the answer's first `count` tokens, special ones left out. */
+function answerBytes(store, count) {
+  const parts = [];
+  for (let index = 0; index < Math.min(count, store.generated); index += 1) {
+    const token = generatedToken(store, index);
+    if (!token.special) parts.push(...bytesOf(token));
+  }
+  return Uint8Array.from(parts);
+}
+
 /** The token at a position of the whole text. */
 function tokenAt(store, position) {
   return position < store.tokens.length ? store.tokens[position] : generatedToken(store, position - store.tokens.length);
@@ -55,6 +65,16 @@ function addStep(store, step) {
   store.itl.push(itl);
   store.itlSum.push(store.itlSum.at(-1) + itl);
   store.waitSum.push(store.waitSum.at(-1) + waitedOf(step));
+}
+
+/** Percentiles of the first `count` intervals by linear interpolation, as engine/measure/latency.py has them. */
+function percentiles(values, count, shares) {
+  const sorted = Float64Array.from(values.slice(0, count)).sort();
+  return shares.map((share) => {
+    const at = share * (count - 1);
+    const below = Math.floor(at);
+    return sorted[below] + (at - below) * (sorted[Math.min(below + 1, count - 1)] - sorted[below]);
+  });
 }
 
 function replaceStore(store, snapshot) {

@@ -266,3 +266,18 @@ function strongestLooks(weights, most) {
   }
   return best;
 }
+
+const LETTERS = /[\p{L}\p{N}]/u;
+const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u;
+const READING = new Intl.Segmenter("und", { granularity: "word" });
+
+/** What a reader reads of these bytes: words, characters (no white space), and whether the script writes most of them without spaces. */
+function readIn(bytes) {
+  const text = scan(bytes).pieces.map((piece) => piece.text ?? "").join("");
+  let words = 0;
+  for (const { isWordLike } of READING.segment(text)) words += isWordLike ? 1 : 0;
+  const characters = [...text].filter((char) => !/\s/u.test(char));
+  const letters = characters.filter((char) => LETTERS.test(char));
+  const unspaced = letters.filter((char) => UNSPACED.test(char)).length * 2 > letters.length;
+  return { words, characters: characters.length, unspaced };
+}

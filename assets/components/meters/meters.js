@@ -20,16 +20,6 @@ function setValue(meter, text) {
   meter.querySelector(".ob-tag").hidden = text === NOTHING;
 }
 
-/** Percentiles of the first `count` intervals by linear interpolation, as engine/measure/latency.py has them. */
-function percentiles(values, count, shares) {
-  const sorted = Float64Array.from(values.slice(0, count)).sort();
-  return shares.map((share) => {
-    const at = share * (count - 1);
-    const below = Math.floor(at);
-    return sorted[below] + (at - below) * (sorted[Math.min(below + 1, count - 1)] - sorted[below]);
-  });
-}
-
 function drawTtft(meter, prefill, labels) {
   const split = meter.querySelector(".split");
   const more = meter.querySelector(".more");

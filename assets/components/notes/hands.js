@@ -35,11 +35,14 @@ function followKeys(notes) {
   sheet.onkeydown = (event) => {
     const ours = event.key in MOVES || OPENS.has(event.key) || event.key === "Escape";
     if (!notes.tokens || event.ctrlKey || event.altKey || event.metaKey || !ours) return;
+    const from = notes.pointed;
+    if (event.key === "Escape") {
+      notes.point(null); // and the page, which hears of it too, closes the opened cell
+      return;
+    }
     event.preventDefault();
     event.stopPropagation(); // the page's own arrow keys and Space move the run
-    const from = notes.pointed;
-    if (event.key === "Escape") notes.point(null);
-    else if (!OPENS.has(event.key)) notes.point(from ? moved(notes, from, MOVES[event.key]) : notes.beginning());
+    if (!OPENS.has(event.key)) notes.point(from ? moved(notes, from, MOVES[event.key]) : notes.beginning());
     else if (!event.repeat) notes.open(from ?? notes.beginning());
     if (notes.pointed) notes.reveal(notes.pointed);
   };

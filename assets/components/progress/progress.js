@@ -79,6 +79,7 @@ function createProgress(view) {
   const [track, read, written, border, cursorMark] = [".track", ".read", ".written", ".border", ".cursor"].map(find);
   const [line, counts, state] = [".line", ".counts", ".state"].map(find);
   const messenger = new Messenger(view);
+  const replay = new BarReplay(view);
   let scale = "";
 
   const layOut = (prompt, limit) => {
@@ -101,7 +102,9 @@ function createProgress(view) {
     return store.channel in CHANNELS ? `${words} · ${labels[CHANNELS[store.channel]]}` : words;
   };
 
-  const draw = ({ store, full, labels, cursor }) => {
+  const draw = ({ store, full, data, labels, cursor }) => {
+    replay.pace = data.pace_s;
+    replay.claim(store, data.recording);
     const prompt = store.tokens.length;
     const limit = store.max_new_tokens;
     const done = store.generated;
@@ -125,7 +128,10 @@ function createProgress(view) {
     }
     messenger.check(store);
   };
-  return { draw, follows: true, leave: () => messenger.leave() };
+  return { draw, follows: true, leave: () => {
+    replay.release();
+    messenger.leave();
+  } };
 }
 
 export default function progress(component) {
