@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from engine.errors import EngineError, ErrorInfo, InvalidSetting, LoneSurrogate, RecordInvalid
+from engine.errors import EngineError, ErrorInfo, ErrorValue, InvalidSetting, LoneSurrogate, RecordInvalid
 from engine.model.shape import ModelShape
 from engine.trace import SCHEMA_VERSION, Candidate, DecodeStep, ModelInfo, PrefillTrace, RunRecord, RunSettings, Token
 
 T = TypeVar("T")
 
 RECORD_LIMIT_BYTES = 7_000_000  # of a file; a step of ten candidates takes 1,500
-TOKENS_MOST, TEXT_MOST, WORD_MOST, ENTRIES_MOST = 65_536, 1_000_000, 200, 64
-SECONDS_MOST = 1e8  # three years
+TOKENS_MOST, TEXT_MOST, WORD_MOST, ENTRIES_MOST, SOURCES_MOST = 65_536, 1_000_000, 200, 64, 8
+SECONDS_LEAST, SECONDS_MOST = 1e-9, 10**8  # one tick of the clock; three years
 _MAX_INT = 2**63 - 1
 _EXACT_INT = 2**53 - 1  # beyond it a browser's numbers are not exact any more
 _CERTAIN = 1 + 1e-6  # a probability, give or take what rounding does
@@ -31,6 +31,7 @@ _SHAPE_MOST = {"num_hidden_layers": 1_000, "hidden_size": 2**20, "head_dim": 2**
     ("num_attention_heads", "num_key_value_heads"), 4_096
 )
 _PLACE = re.compile(r" - at `(.+?)`$")
+_NAME = re.compile(r"required field `(.+?)`")
 _encoder = msgspec.json.Encoder()
 
 
@@ -65,12 +66,13 @@ def load_record(data: str | bytes) -> RunRecord:
     """A RunRecord from its JSON. Raises RecordInvalid, also for another schema version and for what no run can have written.
 
     Its `field` says what is wrong (size | text | json | deep | kind | missing | setting | schema | range | length | disagrees | order |
-    twice), `place` where, `detail` what was expected.
+    twice), `place` where, `detail` what was expected, for a log. What the sentence about that kind tells of it is in params of their own:
+    size and limit; position (byte) of a text; name of what is missing; allowed; found and known schema; low and high; most.
     """
     _check_file(data)
     record = load(data, RunRecord)
     if record.schema != SCHEMA_VERSION:
-        raise RecordInvalid(field="schema", place="schema", detail=f"schema {record.schema}; this version reads {SCHEMA_VERSION}")
+        raise _refused("schema", "$.schema", f"expected {SCHEMA_VERSION}", found=record.schema, known=SCHEMA_VERSION)
     _check_keys(data)
     _check_numbers(record)
     _check_words(record)
@@ -80,54 +82,51 @@ def load_record(data: str | bytes) -> RunRecord:
     return record
 
 
-def _refused(kind: str, place: str, detail: str) -> RecordInvalid:
-    return RecordInvalid(field=kind, place=place.removeprefix("$."), detail=f"{detail} - at `{place}`")
+def _refused(kind: str, place: str, detail: str, **told: ErrorValue) -> RecordInvalid:
+    return RecordInvalid(field=kind, place=place.removeprefix("$."), detail=detail, **told)
 
 
 def _unreadable(error: Exception) -> RecordInvalid:
     """What msgspec, or a setting's own range, says about the text."""
     said = str(error)[:400]
-    found = _PLACE.search(said)
-    place = found.group(1) if found else "$"
+    found, missing = _PLACE.search(said), _NAME.search(said)
+    place, detail = found.group(1) if found else "$", _PLACE.sub("", said)
     if isinstance(error, InvalidSetting):
-        place, kind = f"$.settings.{error.params['field']}", "setting"
-        said = f"allowed: {error.params['allowed']}"
-    elif isinstance(error, UnicodeDecodeError):
-        kind = "text"
-    elif isinstance(error, RecursionError):
-        kind = "deep"
-    elif "missing required field" in said:
-        kind = "missing"
-    elif isinstance(error, msgspec.ValidationError):
-        kind = "kind"
-    else:
-        kind = "json"
-    return RecordInvalid(field=kind, place=place.removeprefix("$."), detail=said)
+        allowed = error.params["allowed"]
+        return _refused("setting", f"$.settings.{error.params['field']}", f"allowed: {allowed}", allowed=allowed)
+    if isinstance(error, UnicodeDecodeError):
+        return _refused("text", place, detail, position=error.start)
+    if isinstance(error, RecursionError):
+        return _refused("deep", place, detail)
+    if missing is not None:
+        return _refused("missing", place, detail, name=missing.group(1))
+    return _refused("kind" if isinstance(error, msgspec.ValidationError) else "json", place, detail)
 
 
 def _check_file(data: str | bytes) -> None:
     """Size first: nothing is read of a file that is too large. Then whether it is text at all, in the one encoding of JSON."""
     if len(data) > RECORD_LIMIT_BYTES:
-        raise RecordInvalid(field="size", place="$", size=len(data), limit=RECORD_LIMIT_BYTES, detail="too large")
+        raise _refused("size", "$", "too large", size=len(data), limit=RECORD_LIMIT_BYTES)
     if isinstance(data, bytes):
         try:
             data = data.decode()
         except UnicodeDecodeError as error:
-            raise RecordInvalid(field="text", place="$", detail=f"no UTF-8 from byte {error.start} on") from error
+            raise _refused("text", "$", f"no UTF-8 from byte {error.start} on", position=error.start) from error
     if data.startswith("\ufeff"):
-        raise RecordInvalid(field="text", place="$", detail="a byte order mark before the JSON")
-    if "\0" in data:
-        raise RecordInvalid(field="text", place="$", detail="a zero byte")
+        raise _refused("text", "$", "a byte order mark before the JSON", position=0)
+    if (zero := data.find("\0")) >= 0:
+        raise _refused("text", "$", "a zero byte", position=len(data[:zero].encode(errors="surrogatepass")))
 
 
 def _check_keys(data: str | bytes) -> None:
-    """A name that stands twice in one object means one thing to one reader and another to the next."""
+    """A name that stands twice in one object means one thing to one reader and another to the next. One pass, however many names."""
 
     def pairs(found: list[tuple[str, Any]]) -> None:
-        names = [name for name, _ in found]
-        if len(set(names)) < len(names):
-            name = next(name for name in names if names.count(name) > 1)
-            raise RecordInvalid(field="twice", place=name[:WORD_MOST], detail=f"{name[:WORD_MOST]} stands twice in one object")
+        seen: set[str] = set()
+        for name, _ in found:
+            if name in seen:
+                raise _refused("twice", name[:WORD_MOST], f"{name[:WORD_MOST]} stands twice in one object")
+            seen.add(name)
 
     try:
         json.loads(data, object_pairs_hook=pairs, parse_int=len, parse_float=len, parse_constant=len)
@@ -152,12 +151,16 @@ def _numbers(value: object, place: str) -> Iterator[tuple[str, int | float]]:
 
 def _check_numbers(record: RunRecord) -> None:
     for place, number in _numbers(record, "$"):
-        most = SECONDS_MOST if place.endswith("_s") else _EXACT_INT
-        if not 0 <= number <= most:  # the number itself is not quoted: it may have thousands of digits
-            raise _refused("range", place, f"expected a number from 0 to {most:,}")
-    for name, value in (record.error.params if record.error else {}).items():
-        if not isinstance(value, str) and not -_MAX_INT <= value <= _MAX_INT:
-            raise _refused("range", "$.error.params", f"expected numbers within ±(2^63-1) - {name[:WORD_MOST]}")
+        _check_range(place, number, 0, SECONDS_MOST if place.endswith("_s") else _EXACT_INT)
+    for value in (record.error.params if record.error else {}).values():
+        if not isinstance(value, str):
+            _check_range("$.error.params", value, -_MAX_INT, _MAX_INT)
+
+
+def _check_range(place: str, number: float, low: float, high: float) -> None:
+    """The number itself is not quoted: it may have thousands of digits."""
+    if not low <= number <= high:
+        raise _refused("range", place, f"expected a number from {low:,} to {high:,}", low=low, high=high)
 
 
 def _check_words(record: RunRecord) -> None:
@@ -173,44 +176,43 @@ def _check_words(record: RunRecord) -> None:
     _check_length("$.settings.system_prompt", record.settings.system_prompt or "", TEXT_MOST)
     _check_length("$.model.default_system_prompt", model.default_system_prompt, TEXT_MOST)
     for name, entries in (lists | ({"error.params": error.params} if error else {})).items():
-        if len(entries) > ENTRIES_MOST:
-            raise _refused("length", f"$.{name}", f"at most {ENTRIES_MOST} entries")
+        _check_length(f"$.{name}", entries, ENTRIES_MOST)
     for text in (error.code, *error.params, *map(str, error.params.values())) if error else ():
         _check_length("$.error", text, 10_000)
     try:
         datetime.fromisoformat(record.created)
     except ValueError as failure:
-        raise _refused("kind", "$.created", "expected a date as in 2026-01-01T12:00:00+00:00") from failure
+        raise _refused("kind", "$.created", "Expected `date`, as in `2026-01-01T12:00:00+00:00`") from failure
 
 
-def _check_length(place: str, text: str, most: int) -> None:
-    if len(text) > most:
-        raise _refused("length", place, f"at most {most:,} characters")
+def _check_length(place: str, long: Sized, most: int) -> None:
+    """Characters of a text, entries of a list."""
+    if len(long) > most:
+        raise _refused("length", place, f"at most {most:,}", most=most)
 
 
 def _check_model(model: ModelInfo) -> None:
     shape = model.shape
     for name, most in _SHAPE_MOST.items():
-        if not 1 <= getattr(shape, name) <= most:
-            raise _refused("range", f"$.model.shape.{name}", f"{getattr(shape, name)}; expected 1 to {most:,}")
+        _check_range(f"$.model.shape.{name}", getattr(shape, name), 1, most)
     if shape.num_attention_heads % shape.num_key_value_heads:
         raise _refused("disagrees", "$.model.shape.num_key_value_heads", f"expected a divisor of {shape.num_attention_heads}")
     if not 1 <= len(shape.layer_windows) <= shape.num_hidden_layers:
         raise _refused("disagrees", "$.model.shape.layer_windows", f"expected one entry for each of {shape.num_hidden_layers} layers")
-    if 0 in shape.layer_windows:
-        raise _refused("range", "$.model.shape.layer_windows", "expected windows of at least 1")
+    for window in shape.layer_windows:
+        if window is not None:
+            _check_range("$.model.shape.layer_windows", window, 1, _EXACT_INT)
     if (shape.kv_lora_rank is None) != (shape.qk_rope_head_dim is None):
         raise _refused("disagrees", "$.model.shape.kv_lora_rank", "expected both ranks or none")
     for name, most in (("dtype_bytes", 16), ("context_length", 2**31), ("prefill_threads", 2**16), ("decode_threads", 2**16)):
-        if not 1 <= getattr(model, name) <= most:
-            raise _refused("range", f"$.model.{name}", f"{getattr(model, name)}; expected 1 to {most:,}")
+        _check_range(f"$.model.{name}", getattr(model, name), 1, most)
 
 
 def _check_tokens(record: RunRecord) -> None:
     """Places count on from 0, bytes and text agree, ids are in the vocabulary, and there are no more than may be."""
     written = record.generated
     if len(record.tokens) + len(written) > TOKENS_MOST:
-        raise _refused("length", "$.steps", f"at most {TOKENS_MOST:,} tokens")
+        raise _refused("length", "$.steps", f"at most {TOKENS_MOST:,} tokens, the question's included", most=TOKENS_MOST)
     if len(written) > record.settings.max_new_tokens:
         raise _refused("disagrees", "$.steps", f"{len(written):,} tokens; at most {record.settings.max_new_tokens:,} were asked for")
     for position, token in enumerate((*record.tokens, *written)):
@@ -231,8 +233,7 @@ def _check_piece(piece: Token | Candidate, shape: ModelShape, place: str) -> Non
         text = ""
     if piece.text != text:
         raise _refused("disagrees", f"{place}.text", "expected the text of the token's bytes")
-    if piece.id >= (shape.vocab_size or _EXACT_INT):
-        raise _refused("range", f"{place}.id", f"expected less than {shape.vocab_size:,}")
+    _check_range(f"{place}.id", piece.id, 0, (shape.vocab_size or _EXACT_INT) - 1)
 
 
 def _check_traces(record: RunRecord) -> None:
@@ -253,10 +254,14 @@ def _check_traces(record: RunRecord) -> None:
         if step.at_s < stamp_s:
             raise _refused("order", f"{place}.at_s", "earlier than the token before it")
         stamp_s = step.at_s
+        _check_range(f"{place}.forward_s", step.forward_s, SECONDS_LEAST, SECONDS_MOST)
         _check_chances(record, step, number, place)
 
 
 def _check_reading(record: RunRecord, read: PrefillTrace) -> None:
+    """As many tokens as there are, at least one, read in a time to divide by."""
+    _check_range("$.prefill.prompt_tokens", read.prompt_tokens, 1, TOKENS_MOST)
+    _check_range("$.prefill.prefill_s", read.prefill_s, SECONDS_LEAST, SECONDS_MOST)
     if read.prompt_tokens != len(record.tokens):
         raise _refused("disagrees", "$.prefill.prompt_tokens", f"{read.prompt_tokens}; expected {len(record.tokens)}, as many as `tokens`")
     if len(read.layer_s) > record.model.shape.num_hidden_layers:
@@ -265,14 +270,16 @@ def _check_reading(record: RunRecord, read: PrefillTrace) -> None:
 
 
 def _check_chances(record: RunRecord, trace: PrefillTrace | DecodeStep, index: int, place: str) -> None:
-    """What every generated token comes with: candidates and the notes after it."""
+    """What every generated token comes with: candidates, the notes after it and what memory was read."""
     if trace.kv_tokens > len(record.tokens) + index:
         raise _refused("disagrees", f"{place}.kv_tokens", f"expected at most {len(record.tokens) + index}")
-    if len(trace.candidates) > ENTRIES_MOST:
-        raise _refused("length", f"{place}.candidates", f"at most {ENTRIES_MOST} entries")
-    if trace.drawn is not None and trace.drawn > 1:
-        raise _refused("range", f"{place}.drawn", "expected a number from 0 to 1")
+    _check_length(f"{place}.candidates", trace.candidates, ENTRIES_MOST)
+    _check_range(f"{place}.drawn", trace.drawn or 0, 0, 1)
+    missing = trace.memory.missing if trace.memory is not None else {}
+    _check_length(f"{place}.memory.missing", missing, SOURCES_MOST)
+    for word in (*missing, *missing.values()):
+        _check_length(f"{place}.memory.missing", word, WORD_MOST)
     for number, candidate in enumerate(trace.candidates):
         if max(candidate.probability, candidate.drawn_from) > _CERTAIN:
-            raise _refused("range", f"{place}.candidates[{number}]", "expected probabilities from 0 to 1")
+            raise _refused("range", f"{place}.candidates[{number}]", "expected probabilities from 0 to 1", low=0, high=1)
         _check_piece(candidate, record.model.shape, f"{place}.candidates[{number}]")

@@ -272,8 +272,8 @@ class EngineUnavailable(EngineError):
 
 
 class RecordInvalid(EngineError):
-    """An imported record is not valid. Params: field (what kind of fault, see engine.codec.load_record), place (where in the file), detail
-    (what was expected); size and limit in bytes where it is too large."""
+    """An imported record is not valid. Params: field (what kind of fault), place (where in the file), detail (what was expected, for a
+    log), and what each kind tells besides (see engine.codec.load_record)."""
 
     code = "record_invalid"
 

@@ -105,9 +105,7 @@ class Run(Ending, Insight, Weighing):
         This run stays as it is and may go on; it may also have ended. Raises OutOfRange, RunFreed (then see `revive`), OutOfMemory.
         """
         self._check_kept()
-        asked_at = self._clock.now()
-        stem = stem_of(self.record(), index, token_id, run_id="")
-        return Run.revive(self.model, self.prompt, self.settings, stem, submitted_at=asked_at, parent=self)
+        return Run.revive(self.model, self.prompt, self.settings, stem_of(self.record(), index, token_id, run_id=""), parent=self)
 
     @classmethod
     def revive(
@@ -123,11 +121,12 @@ class Run(Ending, Insight, Weighing):
     ) -> Run:
         """A branch from traces alone; with the notes of `parent` where these can be had. Its `newest` trace is the rewritten one.
 
-        `submitted_at`: when the branch was asked for (default: now). Its clock goes on from its parent's submission; the time from the
-        fork's own stamp until then was the reader's pause, and so is taking over or reading once more. Raises OutOfRange, OutOfMemory.
+        `submitted_at`: `time.perf_counter` when the branch was asked for (default: now). Its clock goes on from its parent's submission
+        and is its own; the time from the fork's own stamp until it was asked for was the reader's pause, and so is taking over or reading
+        once more. Raises OutOfRange, OutOfMemory.
         """
         check_range("token_id", stem.token_id, model.shape.vocab_size)
-        clock = clock or (Clock(model.device) if parent is None else parent._clock)
+        clock = clock or (Clock(model.device) if parent is None else parent._clock.fork())
         asked_at = clock.now() if submitted_at is None else clock.at(submitted_at)
         begin = asked_at - stem.newest.at_s if parent is None else parent._submitted_at
         run = cls(model, prompt, branch_settings(settings), submitted_at=begin, clock=clock)

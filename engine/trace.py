@@ -282,6 +282,11 @@ def generated_tokens(prefill: PrefillTrace | None, steps: tuple[DecodeStep, ...]
     return () if prefill is None else (prefill.first, *(step.token for step in steps))
 
 
+def weight(tokens: tuple[Token, ...], *traces: PrefillTrace | DecodeStep | None) -> int:
+    """What all this costs to keep: tokens and candidates, counted. Each takes about 300 bytes."""
+    return len(tokens) + sum(1 + len(trace.candidates) for trace in traces if trace is not None)
+
+
 def room_left(model: ModelInfo, prompt_tokens: int, limit: int | None = None) -> int:
     """Tokens that can still be written after a prompt of so many: 0 when the prompt itself does not fit. `limit`: a shorter context.
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.codec import SECONDS_LEAST
+
 GOOD = (Path(__file__).resolve().parents[1] / "assets" / "records" / "smollm2-en.json").read_bytes()
 SCRIPT = "</span><script>alert(1)</script>"
 
@@ -45,6 +47,24 @@ def _backwards(record: Any) -> None:
     record["steps"][5]["at_s"] = record["steps"][3]["at_s"]
 
 
+def many_names(count: int) -> bytes:
+    """An object of so many names that no record has, the last of them twice."""
+    names = b",".join(b'"k%d":0' % number for number in (*range(count), count - 1))
+    return GOOD.replace(b'{"prompt"', b'{"x":{' + names + b'},"prompt"', 1)
+
+
+def shortest() -> bytes:
+    """The good record with the smallest durations that may be."""
+
+    def quicken(record: Any) -> None:
+        record["prefill"] |= dict.fromkeys(("queue_s", "template_s", "tokenize_s", "sample_s", "paused_s", "at_s"), 0)
+        record["prefill"] |= {"prefill_s": SECONDS_LEAST, "layer_s": [0] * len(record["prefill"]["layer_s"])}
+        for step in record["steps"]:
+            step |= dict.fromkeys(("gap_s", "paused_s", "sample_s", "busy_s", "at_s"), 0) | {"forward_s": SECONDS_LEAST, "parts": None}
+
+    return _reshaped(quicken)
+
+
 def files() -> Iterator[tuple[str, str, bytes]]:
     """Name, kind of fault as in engine.codec.load_record, the file. The one of 50 MB is made anew by each caller."""
     yield from _unreadable()
@@ -70,6 +90,7 @@ def _unreadable() -> Iterator[tuple[str, str, bytes]]:
     yield "deep lists", "deep", GOOD.replace(b'{"prompt"', b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b',"prompt"', 1)
     yield "deep objects", "deep", GOOD.replace(b'{"prompt"', b'{"x":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b',"prompt"', 1)
     yield "a name twice", "twice", GOOD.replace(b'{"prompt"', b'{"prompt":"other","prompt"', 1)
+    yield "100,000 names and one twice", "twice", many_names(100_000)
     yield "another schema", "schema", changed("schema", value=2)
     yield "text for a number", "kind", changed("prefill", "kv_bytes", value="many")
     yield "an object for a list", "kind", changed("steps", value={"0": 1})
@@ -84,6 +105,11 @@ def _lies() -> Iterator[tuple[str, str, bytes]]:
     yield "a huge number", "range", changed("prefill", "kv_bytes", value=2**60)
     yield "ages", "range", changed("steps", 2, "busy_s", value=1e300)
     yield "a negative time", "range", changed("steps", 2, "gap_s", value=-0.5)
+    yield "a question read in no time", "range", changed("prefill", "prefill_s", value=0)
+    yield "a step in no time", "range", changed("steps", 2, "forward_s", value=0.0)
+    yield "no question read", "range", _reshaped(lambda record: record["prefill"].update(prompt_tokens=0))
+    yield "reasons without end", "length", changed("prefill", "memory", value={"missing": {str(number): "no" for number in range(1_000)}})
+    yield "an endless reason", "length", changed("steps", 1, "memory", value={"missing": {"nvml": "no" * 1_000}})
     yield "a setting out of range", "setting", changed("settings", "top_p", value=1.5)
     yield "a million layers", "range", changed("model", "shape", "num_hidden_layers", value=1_000_000)
     yield "no heads", "range", changed("model", "shape", "num_key_value_heads", value=0)

@@ -7,48 +7,53 @@ escaped; the pictures are drawn here, as SVG.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from string import Template
 
 from engine.generate.detokenize import answer_text
 from engine.measure.latency import LatencySummary, summarize
 from engine.trace import ModelInfo, RunRecord, RunStatus, RunView
-from ui import ends, numbers, state
+from ui import ends, i18n, literal, numbers
 from ui.state import t
 
 SKELETON = Path(__file__).resolve().parent.parent / "assets" / "handout"
 WIDE, CLOCK_TALL, ITL_TALL, LEFT, FOOT = 760, 74, 190, 52, 22
+HEADING_MOST = 80  # characters of the question
 THIN = 0.35  # of a bar's place is left free, as far as there is room
 
+Say = Callable[..., str]  # a text's key → its words
 
-def page(record: RunRecord) -> str:
-    """The whole file."""
+
+def page(record: RunRecord, language: str) -> str:
+    """The whole file. The language is handed in: it may be written outside of any session, when somebody takes it home."""
+    say = partial(i18n.text, language)
     summary = summarize(record)
     shown = view_of(record)
     words = {
-        "lang": "zh-CN" if state.language() == "zh" else "en",
-        "title": f"{t('shell.product')} · {_beginning(record.prompt)}",
-        "eyebrow": t("records.page_eyebrow"),
-        "heading": _beginning(record.prompt),
-        "made": t("records.made", **origin_words(record.created, record.model)),
+        "lang": "zh-CN" if language == "zh" else "en",
+        "title": f"{say('shell.product')} · {literal.beginning(record.prompt, HEADING_MOST)}",
+        "eyebrow": say("records.page_eyebrow"),
+        "heading": literal.beginning(record.prompt, HEADING_MOST),
+        "made": say("records.made", **origin_words(record.created, record.model)),
         "question": record.prompt,
         "answer": answer_text(record.generated, skip_special=True) or numbers.NOTHING,
-        "ended": t(f"stops.{ends.sentence(shown)}") if record.stop_reason else "",
-        "footer": t("records.page_footer", schema=record.schema),
+        "ended": say(f"stops.{ends.sentence(shown)}") if record.stop_reason else "",
+        "footer": say("records.page_footer", schema=record.schema),
     }
     titles = ("asked", "answered", "metrics_title", "clock_title", "itl_title", "settings_title")
-    words |= {name: t(f"records.page_{name}") for name in titles}
+    words |= {name: say(f"records.page_{name}") for name in titles}
     filled = {name: html.escape(text) for name, text in words.items()}
     drawn = {
         "style": (SKELETON / "handout.css").read_text(encoding="utf-8"),
-        "metrics": _table(metric_rows(record, summary)),
-        "settings": _table(setting_rows(record)),
-        "clock": _clock(record),
-        "clock_key": _key(("queue", "cut", "read", "sample", "step")),
-        "itl": _itl(record, summary),
-        "itl_key": _key(("step", "wait")),
+        "metrics": _table(metric_rows(record, summary, say)),
+        "settings": _table(setting_rows(record, say)),
+        "clock": _clock(record, say),
+        "clock_key": _key(("queue", "cut", "read", "sample", "step"), say),
+        "itl": _itl(record, summary, say),
+        "itl_key": _key(("step", "wait"), say),
     }
     return Template((SKELETON / "handout.html").read_text(encoding="utf-8")).substitute(filled | drawn)
 
@@ -67,47 +72,42 @@ def origin_words(created: str, model: ModelInfo) -> dict[str, str]:
     return {"date": date, "device": model.device, "dtype": model.dtype, "model": model.name}
 
 
-def metric_rows(record: RunRecord, summary: LatencySummary) -> Iterator[tuple[str, str]]:
+def metric_rows(record: RunRecord, summary: LatencySummary, say: Say) -> Iterator[tuple[str, str]]:
     """What was measured, in words."""
     newest, speed = record.steps[-1] if record.steps else record.prefill, summary.decode_tokens_per_s
-    yield t("records.prompt_tokens"), f"{len(record.tokens):,}"
-    yield t("records.tokens"), f"{summary.tokens:,}"
+    yield say("records.prompt_tokens"), f"{len(record.tokens):,}"
+    yield say("records.tokens"), f"{summary.tokens:,}"
     for name in ("ttft", "tpot", "p50_itl", "p95_itl"):
-        yield t(f"records.{name}"), numbers.milliseconds(getattr(summary, f"{name}_s"))
-    yield t("records.speed"), numbers.NOTHING if speed is None else f"{speed:,.1f}"
-    yield t("records.kv"), numbers.NOTHING if newest is None else f"{numbers.mebibytes(newest.kv_bytes)} ({newest.kv_bytes:,} B)"
-    yield t("records.waited"), numbers.milliseconds(summary.waited_s)
+        yield say(f"records.{name}"), numbers.milliseconds(getattr(summary, f"{name}_s"))
+    yield say("records.speed"), numbers.NOTHING if speed is None else f"{speed:,.1f}"
+    yield say("records.kv"), numbers.NOTHING if newest is None else f"{numbers.mebibytes(newest.kv_bytes)} ({newest.kv_bytes:,} B)"
+    yield say("records.waited"), numbers.milliseconds(summary.waited_s)
 
 
-def setting_rows(record: RunRecord) -> Iterator[tuple[str, str]]:
+def setting_rows(record: RunRecord, say: Say) -> Iterator[tuple[str, str]]:
     """What was asked for and on what it ran, in words."""
     model, asked = record.model, record.settings
     system = model.default_system_prompt if asked.system_prompt is None else asked.system_prompt
-    yield t("records.model"), f"{model.name} ({model.parameters / 1e6:,.0f} M)"
-    yield t("records.device"), f"{model.device} · {model.dtype}"
-    yield t("records.versions"), " · ".join(f"{name} {version}" for name, version in model.versions.items()) or numbers.NOTHING
-    yield t("errors.field_max_new_tokens"), f"{asked.max_new_tokens:,}"
-    yield t("errors.field_temperature"), f"{asked.temperature:g}" + (f" · {t('records.greedy')}" if not asked.temperature else "")
+    yield say("records.model"), f"{model.name} ({model.parameters / 1e6:,.0f} M)"
+    yield say("records.device"), f"{model.device} · {model.dtype}"
+    yield say("records.versions"), " · ".join(f"{name} {version}" for name, version in model.versions.items()) or numbers.NOTHING
+    yield say("errors.field_max_new_tokens"), f"{asked.max_new_tokens:,}"
+    yield say("errors.field_temperature"), f"{asked.temperature:g}" + (f" · {say('records.greedy')}" if not asked.temperature else "")
     for name in ("top_k", "top_p", "seed"):
-        yield t(f"errors.field_{name}"), f"{getattr(asked, name):g}" if name == "top_p" else str(getattr(asked, name))
-    yield t("errors.field_use_chat_template"), t("records.on" if asked.use_chat_template else "records.off")
-    yield t("errors.field_system_prompt"), (system or numbers.NOTHING) if asked.use_chat_template else numbers.NOTHING
-
-
-def _beginning(text: str, most: int = 80) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+        yield say(f"errors.field_{name}"), f"{getattr(asked, name):g}" if name == "top_p" else str(getattr(asked, name))
+    yield say("errors.field_use_chat_template"), say("records.on" if asked.use_chat_template else "records.off")
+    yield say("errors.field_system_prompt"), (system or numbers.NOTHING) if asked.use_chat_template else numbers.NOTHING
 
 
 def _table(rows: Iterator[tuple[str, str]]) -> str:
     return "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows)
 
 
-def _key(kinds: tuple[str, ...]) -> str:
-    return " ".join(f'<span class="one"><i class="swatch {kind}"></i>{html.escape(t(f"records.key_{kind}"))}</span>' for kind in kinds)
+def _key(kinds: tuple[str, ...], say: Say) -> str:
+    return " ".join(f'<span class="one"><i class="swatch {kind}"></i>{html.escape(say(f"records.key_{kind}"))}</span>' for kind in kinds)
 
 
-def _clock(record: RunRecord) -> str:
+def _clock(record: RunRecord, say: Say) -> str:
     """One line from the question to the last token, to scale; pauses of the reader are left out, as in all times."""
     parts = _parts(record)
     whole_s = sum(seconds for _, seconds in parts)
@@ -122,7 +122,7 @@ def _clock(record: RunRecord) -> str:
     if record.prefill is not None and (at_x := WIDE * record.prefill.ttft_s / whole_s) < WIDE - 150 and at_x > 60:
         labels.append((at_x, "middle", f"TTFT {numbers.milliseconds(record.prefill.ttft_s)}"))
     drawn += [_said(x, CLOCK_TALL - 6, anchor, words) for x, anchor, words in labels]
-    return _svg(CLOCK_TALL, t("records.page_clock_title"), drawn)
+    return _svg(CLOCK_TALL, say("records.page_clock_title"), drawn)
 
 
 def _parts(record: RunRecord) -> list[tuple[str, float]]:
@@ -134,7 +134,7 @@ def _parts(record: RunRecord) -> list[tuple[str, float]]:
     return [part for part in (*first, *steps) if part[1] > 0]
 
 
-def _itl(record: RunRecord, summary: LatencySummary) -> str:
+def _itl(record: RunRecord, summary: LatencySummary, say: Say) -> str:
     """One bar for each token after the first: its own work, and on top of it the waiting for others."""
     if not record.steps:
         return f"<p>{numbers.NOTHING}</p>"
@@ -151,7 +151,7 @@ def _itl(record: RunRecord, summary: LatencySummary) -> str:
         drawn.append(_said(WIDE, y - 5, "end", f"TPOT {numbers.milliseconds(summary.tpot_s)}"))
     drawn += [_said(LEFT - 6, 20, "end", numbers.milliseconds(top_s)), _said(LEFT - 6, 10 + tall, "end", "0")]
     drawn += [_said(LEFT, ITL_TALL - 5, "start", "1"), _said(WIDE, ITL_TALL - 5, "end", f"{len(record.steps):,}")]
-    return _svg(ITL_TALL, t("records.page_itl_title"), drawn)
+    return _svg(ITL_TALL, say("records.page_itl_title"), drawn)
 
 
 def _svg(tall: int, name: str, drawn: list[str]) -> str:
@@ -168,4 +168,4 @@ def _said(x: float, y: float, anchor: str, words: str) -> str:
 
 def parameters(record: RunRecord) -> Mapping[str, str]:
     """Setting → value, by name, for comparing."""
-    return dict(setting_rows(record))
+    return dict(setting_rows(record, t))

@@ -26,6 +26,12 @@ def short(text: str, raw: bytes, most: int) -> str:
     return seen if len(seen) <= most else seen[: most - 1] + "…"
 
 
+def beginning(text: str, most: int) -> str:
+    """The first words of a text on one line, at most so many characters; "…" where there is more."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
 def _grounded(text: str) -> str:
     """A text that begins with a combining mark gets a circle to stand on: it must not change what comes before it."""
     return f"◌{text}" if unicodedata.category(text[0]).startswith("M") else text

@@ -6,6 +6,7 @@ Knows the file, its address and how long browsers may keep it; does not know who
 from __future__ import annotations
 
 import gzip
+import threading
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -20,9 +21,11 @@ from ui import channel
 
 PATH = "/plotly/{version}/plotly.min.js"
 FILE = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+_PACKING = threading.Lock()
 KEPT = "public, max-age=31536000, immutable"  # another version has another address
 
 
+@cache
 def version() -> str:
     """The version of the installed package, which brings the script."""
     return metadata.version("plotly")
@@ -52,7 +55,12 @@ async def script(request: Request) -> Response:
     return Response(body, media_type="text/javascript", headers=headers)
 
 
-@cache
 def _packed() -> bytes:
-    """Packed once, not at every request and not in the loop that carries the live channels."""
+    """Packed once, not at every request, nor by each of a class that comes at once; and not in the loop that carries the live channels."""
+    with _PACKING:
+        return _pack()
+
+
+@cache
+def _pack() -> bytes:
     return gzip.compress(FILE.read_bytes(), 6)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from engine import codec
 from engine.errors import EngineError
-from engine.trace import RunRecord, RunStatus, RunView
+from engine.trace import RunRecord, RunStatus, RunView, weight
 from ui import resources, state
 
 MOST = 30  # records; the oldest go first
-MOST_STEPS = 16_384  # over all of them; about 50 MB
+MOST_WEIGHT = 180_000  # tokens and candidates over all of them; about 50 MB
 EXAMPLES_DIR = Path(__file__).resolve().parent.parent / "assets" / "records"
 EXAMPLES = ("smollm2_en", "gemma_zh")  # files <name, with a dash>.json, made by tests.shipped_records
 RECORDS, COUNT, OPEN = "records", "count", "open"
@@ -23,13 +23,18 @@ RECORDS, COUNT, OPEN = "records", "count", "open"
 @dataclass(frozen=True, slots=True)
 class Filed:
     """One record on the shelf. `number` counts those of the session from 1; `run_id`, `key`: the run it is shown as, as long as the client
-    has it; `recording`: it came from a file."""
+    has it; `recording`: it came from a file; `size_bytes`: as JSON, counted once, when it is filed."""
 
     number: int
     run_id: str
     key: str | None
     record: RunRecord
     recording: bool = False
+    size_bytes: int = 0
+
+    @property
+    def weight(self) -> int:
+        return weight(self.record.tokens, self.record.prefill, *self.record.steps)
 
     @property
     def name(self) -> str:
@@ -72,9 +77,9 @@ def _put(run_id: str, key: str | None, record: RunRecord, *, recording: bool) ->
     """The newest on the shelf; the oldest leave as long as there are too many."""
     shelf = state.shelf()
     shelf[COUNT] = shelf.get(COUNT, 0) + 1
-    filed = Filed(shelf[COUNT], run_id, key, record, recording)
+    filed = Filed(shelf[COUNT], run_id, key, record, recording, len(codec.dump(record)))
     kept = [filed, *records()][:MOST]
-    while len(kept) > 1 and sum(len(one.record.steps) for one in kept) > MOST_STEPS:
+    while len(kept) > 1 and sum(one.weight for one in kept) > MOST_WEIGHT:
         kept.pop()
     shelf[RECORDS] = tuple(kept)
     return filed
@@ -109,11 +114,12 @@ def open_again(number: int) -> None:
 
 
 def _standing(filed: Filed) -> Filed:
-    """The record with a run that the client has: a new recording of it where the old one has left the book. Raises TooManyRuns."""
+    """The record with a run that the client has: a new recording of it where the old one has left the book; where the
+    record comes from stays as it was. Raises TooManyRuns."""
     if resources.engine().view(filed.run_id) is not None:
         return filed
     run_id, key = _played(filed.record)
-    again = replace(filed, run_id=run_id, key=key, recording=True)
+    again = replace(filed, run_id=run_id, key=key)
     state.shelf()[RECORDS] = tuple(again if one.number == filed.number else one for one in records())
     return again
 

@@ -41,6 +41,12 @@ class Clock:
         """What this clock says at a moment of its source."""
         return stamp - self._left_out_s
 
+    def fork(self) -> Clock:
+        """A clock of its own that goes on from here: what either leaves out from now on is nothing to the other."""
+        own = Clock(self._device, self._read, self._wait)
+        own._left_out_s = self._left_out_s
+        return own
+
     def leave_out(self, seconds: float) -> None:
         """The last so many seconds did not pass here: the clock had been standing still."""
         self._left_out_s += seconds

@@ -7,6 +7,7 @@ raised, and the next reading asks all sources again.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,8 @@ from engine.usage import MemoryReading, Source
 
 log = logging.getLogger(__name__)
 
+_CARDS: dict[SoughtCard, Card] = {}  # open as long as this process lives: finding one takes far longer than reading it
+_CARDS_LOCK = threading.Lock()
 LEAST_GAP_S = 0.2  # between two readings: one takes 0.05 ms with the system's sources alone, a few with a graphics card's
 
 
@@ -66,7 +69,8 @@ class Gauge:
             self._missing[source] = "failed"
 
     def _process(self) -> None:
-        self._told["process_bytes"] = psutil.Process().memory_info().rss
+        memory = psutil.Process().memory_info()
+        self._told |= {"process_bytes": memory.rss, "process_shared_bytes": getattr(memory, "shared", None)}  # Linux alone tells the second
 
     def _system(self) -> None:
         """In use: what could not be given to a process that asks for it now."""
@@ -82,7 +86,7 @@ class Gauge:
 
     def _driver(self) -> None:
         if self._card is None:
-            self._card = Card(sought(self._device))
+            self._card = card_of(sought(self._device))
         found = self._card.reading()
         self._told |= {
             "device_used_bytes": found.used_bytes,
@@ -91,6 +95,12 @@ class Gauge:
         }
         if found.missing is not None:
             self._missing["nvml"] = found.missing
+
+
+def card_of(wanted: SoughtCard) -> Card:
+    """The one card that all gauges of this process share. Any thread may ask."""
+    with _CARDS_LOCK:
+        return _CARDS.setdefault(wanted, Card(wanted))
 
 
 def sought(device: torch.device) -> SoughtCard:

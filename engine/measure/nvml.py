@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -58,18 +59,20 @@ def _pynvml() -> Any:
 
 class Card:
     """One card, found when it is first read. What cannot be found is not looked for again; a reading that fails is a gap, and the next
-    one is tried as if nothing had happened. `library`: gives the module pynvml, or raises ImportError."""
+    one is tried as if nothing had happened. `library`: gives the module pynvml, or raises ImportError. Any thread may read."""
 
     def __init__(self, sought: SoughtCard, library: Callable[[], Any] = _pynvml, pid: int | None = None) -> None:
         self._sought, self._import, self._pid = sought, library, os.getpid() if pid is None else pid
         self._library: Any = None
         self._handle: Any = None
+        self._finding = threading.Lock()
         self._lost: str | None = None  # why there is no handle, and will be none
 
     def reading(self) -> CardReading:
         """Never raises."""
-        if self._handle is None and self._lost is None:
-            self._handle, self._lost = _answer(self._find)
+        with self._finding:
+            if self._handle is None and self._lost is None:
+                self._handle, self._lost = _answer(self._find)
         if self._lost is not None:
             return CardReading(missing=self._lost)
         memory, no_memory = _answer(lambda: self._library.nvmlDeviceGetMemoryInfo(self._handle))

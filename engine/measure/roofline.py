@@ -140,7 +140,7 @@ def _stamp_s(clock: Clock) -> float:
 def _machine(device: torch.device) -> str:
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
-    return f"{platform.processor() or platform.machine()} {psutil.cpu_count() or '?'}"
+    return f"{platform.processor() or platform.machine()} × {psutil.cpu_count() or '?'}"
 
 
 def _load() -> float | None:

@@ -12,6 +12,7 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
@@ -72,15 +73,48 @@ class Clerk:
 class Survey:
     """An errand in pieces, so that others have their turns in between. `piece` does one, and says whether it was the last."""
 
-    def __init__(self, piece: Callable[[], bool], again: Callable[[Survey], None]) -> None:
-        self._piece, self._again = piece, again
+    def __init__(self, piece: Callable[[], bool], again: Callable[[Survey], None], over: Callable[[], None] = lambda: None) -> None:
+        self._piece, self._again, self._over = piece, again, over
 
     def can_run(self) -> bool:
         return True
 
     def run(self) -> None:
-        if not self._piece():
+        last = True  # also where it fails to tell: those behind it must not wait for ever
+        try:
+            last = self._piece()
+        finally:
+            if last:
+                self._over()
+        if not last:
             self._again(self)
+
+
+class Surveys:
+    """One after the other, for each fills memory of its own and two would disturb each other's times. Any thread may bring one."""
+
+    def __init__(self, send: Callable[[Survey], None]) -> None:
+        self._send, self._lock = send, threading.Lock()
+        self._waiting: deque[Survey] = deque()  # the first of them is with the worker
+
+    def take(self, piece: Callable[[], bool]) -> bool:
+        """False: too many are waiting."""
+        survey = Survey(piece, self._send, self._next)
+        with self._lock:
+            if len(self._waiting) >= SURVEYS_WAITING:
+                return False
+            self._waiting.append(survey)
+            first = len(self._waiting) == 1
+        if first:
+            self._send(survey)
+        return True
+
+    def _next(self) -> None:
+        with self._lock:
+            self._waiting.popleft()
+            survey = self._waiting[0] if self._waiting else None
+        if survey is not None:
+            self._send(survey)
 
 
 class Answers:
@@ -99,7 +133,7 @@ class Answers:
     ) -> None:
         self._scheduler, self._send, self._notary, self._shelf, self._clock = scheduler, send, notary, shelf, clock
         self._clerk = Clerk(CUTS_WAITING)
-        self._surveys: set[str] = set()  # the questions that the worker is measuring for
+        self._surveys = Surveys(scheduler.send)
 
     def take(self, question: Question) -> None:
         """Every question is answered, if only with an error."""
@@ -130,23 +164,18 @@ class Answers:
     def _survey(self, question: AskCalibration, expires_at: float) -> None:
         """What is only looked up is the clerk's; what may have to be measured is the worker's."""
         work = self._measured(question, expires_at)
-        survey = Survey(lambda: self._answer(question, lambda: _piece_of(work)), self._scheduler.send)
-        if question.measuring == "never":
-            if not self._clerk.take(survey.run):
-                self._refuse(question)
-        elif len(self._surveys) >= SURVEYS_WAITING:
+
+        def piece() -> bool:
+            return self._answer(question, lambda: _piece_of(work))
+
+        look_up = question.measuring == "never"
+        if not (self._clerk.take(Survey(piece, self._scheduler.send).run) if look_up else self._surveys.take(piece)):
             self._refuse(question)
-        else:
-            self._surveys.add(question.request_id)
-            self._scheduler.send(survey)
 
     def _measured(self, question: AskCalibration, expires_at: float) -> Generator[None, None, Any]:
-        try:
-            self._check_waiting(expires_at)
-            model = self._shelf.find(Wanted(question.model, question.device))
-            return (yield from self._notary.calibrate(model, question.measuring))
-        finally:
-            self._surveys.discard(question.request_id)
+        """Nothing here holds the model while it is measured: it may have to make room meanwhile."""
+        self._check_waiting(expires_at)
+        return (yield from self._notary.calibrate(self._shelf.find(Wanted(question.model, question.device)), question.measuring))
 
     def _find(self, question: Look | AskCut | AskDecoded, expires_at: float) -> Any:
         self._check_waiting(expires_at)

@@ -21,9 +21,10 @@ from engine.serve.asks import Look
 from engine.serve.protocol import Branched, Glanced, Prefilled, Snapshot, StatusChanged, Stepped, Submit, Tokenized
 from engine.serve.recall import Asked
 from engine.serve.watcher import Watcher, wake
-from engine.trace import DecodeStep, ModelInfo, Origin, PrefillTrace, RunRecord, RunStatus, RunView, StopReason, Token
+from engine.trace import DecodeStep, ModelInfo, Origin, PrefillTrace, RunRecord, RunStatus, RunView, StopReason, Token, weight
 
-STEPS_KEPT = 65_536  # over all records; about 200 MB
+WEIGHT_KEPT = 720_000  # tokens and candidates over all records; about 200 MB
+RECORDINGS_SHARE = 0.5  # of the runs kept and of their weight: files that one reader brings push no more of the others' runs out
 LIVE_BRANCHES = 8  # of one run, itself included, that may go on; each holds memory in the engine until it has ended
 
 RunEvent = Tokenized | Branched | Prefilled | Stepped | Glanced | StatusChanged
@@ -54,6 +55,7 @@ class Entry:
     watchers: list[Watcher] = field(default_factory=list)
     view: RunView | None = None
     recording: bool = False
+    weight: int = 0
 
     def fill(self, record: RunRecord) -> None:
         """Be a recording: all of it is here at once, it has ended, and no engine has any of it."""
@@ -61,6 +63,7 @@ class Entry:
         self.steps, self.origin, self.error = list(record.steps), record.origin, record.error
         self.status, self.stop_reason = RunStatus.ENDED, record.stop_reason or StopReason.STOPPED
         self.recording = self.given_up = True
+        self.weight = weight(record.tokens, record.prefill, *record.steps)
 
     def grow_from(self, left: Entry) -> None:
         """Begin with what the run that is left wrote before the token at which it is left; the engine tells that one and all others."""
@@ -70,6 +73,7 @@ class Entry:
         self.family, self.model, self.tokens = left.family, left.model, stem.tokens
         self.prefill = stem.prefill if stem.index else None
         self.steps = list(stem.steps[:-1])
+        self.weight = weight(self.tokens, self.prefill, *self.steps)
         self.origin = Origin(stem.run_id, stem.index, stem.instead_of)
 
     def apply(self, event: RunEvent) -> None:
@@ -78,12 +82,15 @@ class Entry:
         self.view = None
         if isinstance(event, Stepped):
             self.steps.append(event.step)
+            self.weight += weight((), event.step)
         elif isinstance(event, Branched):
             self.origin = event.origin
         elif isinstance(event, Prefilled):
             self.prefill = event.prefill
+            self.weight += weight((), event.prefill)
         elif isinstance(event, Tokenized):
             self.model, self.tokens = event.model, event.tokens
+            self.weight += weight(event.tokens)
         else:
             self.status, self.stop_reason, self.error = event.status, event.stop_reason, event.error
 
@@ -137,7 +144,6 @@ class Book:
 
     def add(self, command: Submit, key: str, left: Entry | None = None, record: RunRecord | None = None) -> Entry:
         """`left`: the run that a branch leaves. `record`: what a recording shows; it has ended, and is the last of those to leave.
-
         Raises TooManyRuns when the book is full of runs that have not ended, NotRecorded for a branch of a recording.
         """
         if left is not None and left.recording:
@@ -153,6 +159,7 @@ class Book:
                 entry.grow_from(left)
             if record is not None:
                 entry.fill(record)
+                self._make_room(entry)
             self._entries[command.run_id] = entry
             self._trim()
         return entry
@@ -267,17 +274,26 @@ class Book:
                 watcher.over = True
         wake(watchers)
 
+    def _make_room(self, newest: Entry) -> None:
+        """Under the lock: recordings keep to their share. Those of the session that brings one go first, the oldest of them before."""
+        kept = [one for one in self._entries.values() if one.recording]
+        kept.sort(key=lambda one: one.command.session != newest.command.session)
+        too_heavy = sum(one.weight for one in (*kept, newest)) - WEIGHT_KEPT * RECORDINGS_SHARE
+        self._shed(kept, len(kept) + 1 - max(int(self._kept_runs * RECORDINGS_SHARE), 1), too_heavy)
+
     def _trim(self) -> None:
         """Under the lock: the runs that ended first go, watched or not, until the rest fits."""
-        surplus = len(self._entries) - self._kept_runs
-        steps = sum(len(entry.steps) for entry in self._entries.values())
-        for run_id, entry in list(self._entries.items()):
-            if surplus <= 0 and steps <= STEPS_KEPT:
+        ended = [one for one in self._entries.values() if one.status is RunStatus.ENDED]
+        too_heavy = sum(one.weight for one in self._entries.values()) - WEIGHT_KEPT
+        self._shed(ended, len(self._entries) - self._kept_runs, too_heavy)
+
+    def _shed(self, entries: list[Entry], surplus: int, too_heavy: float) -> None:
+        for entry in entries:
+            if surplus <= 0 and too_heavy <= 0:
                 return
-            if entry.status is RunStatus.ENDED:
-                del self._entries[run_id]
-                self._left(run_id)
-                surplus, steps = surplus - 1, steps - len(entry.steps)
-                for watcher in entry.watchers:
-                    watcher.over = True
-                wake(entry.watchers)
+            del self._entries[entry.command.run_id]
+            self._left(entry.command.run_id)
+            surplus, too_heavy = surplus - 1, too_heavy - entry.weight
+            for watcher in entry.watchers:
+                watcher.over = True
+            wake(entry.watchers)

@@ -19,7 +19,8 @@ class Recordings:
 
     def file_record(self, record: RunRecord, *, session: str, device: str = "auto") -> tuple[str, str]:
         """A record becomes a run of the book that has ended, with `recording` set: (run id, steering key), both fresh. It is bounded as all
-        runs are; looks and branches raise NotRecorded at once, and the engine process hears nothing of it.
+        runs are, and recordings together keep to a share; looks and branches raise NotRecorded at once, and the engine process hears
+        nothing of it.
 
         `device`: on which the tokenizer of the record's model may be asked. Raises TooManyRuns.
         """

@@ -26,11 +26,13 @@ LEASES = 10  # of a run's: nothing but the page asks after a sweep, and its read
 
 @dataclass(eq=False, slots=True)
 class Sheet:
-    """One sweep. `link`: number of the engine process that has it, None while it waits for one."""
+    """One sweep. `link`: number of the engine process that has it, None while it waits for one. `given_up`: it has been stopped because
+    nobody looked."""
 
     view: SweepView
     wanted_until: float
     link: int | None = None
+    given_up: bool = False
 
 
 class SweepBook:
@@ -79,11 +81,24 @@ class SweepBook:
         for sweep_id in [sweep_id for sweep_id, sheet in list(self._sheets.items()) if sheet.link == link]:
             self.apply(SweepEnded(sweep_id, "failed", error))
 
+    def stop_waiting(self, sweep_id: str, error: ErrorInfo | None) -> None:
+        """End it here, if no engine process has it: there is nobody who could tell its end."""
+        sheet = self._sheets.get(sweep_id)
+        if sheet is not None and sheet.link is None:
+            self.apply(SweepEnded(sweep_id, "stopped", error))
+
     def unwanted(self) -> list[str]:
-        """Sweeps that go on although nobody has looked for a whole lease; named until they have ended."""
+        """Sweeps that go on although nobody has looked for a whole lease; each is named once."""
         now = self._clock()
         with self._lock:
-            return [sweep_id for sweep_id, sheet in self._sheets.items() if sheet.view.moving and sheet.wanted_until < now]
+            found = {
+                sweep_id: sheet
+                for sweep_id, sheet in self._sheets.items()
+                if sheet.view.moving and sheet.wanted_until < now and not sheet.given_up
+            }
+            for sheet in found.values():
+                sheet.given_up = True
+        return list(found)
 
 
 def _moved(view: SweepView, event: SweepMoved) -> SweepView:
@@ -126,10 +141,11 @@ class SweepDesk:
         return sweep_id
 
     def stop_sweep(self, sweep_id: str, error: ErrorInfo | None = None) -> None:
-        """End it, also in the middle of a measurement; what has been measured stays. `error`: why, where it was not the reader's wish."""
+        """End it, also in the middle of a measurement; what has been measured stays. `error`: why, where it was not the reader's wish.
+        One that still waits for an engine process has ended when this returns."""
         view = self._sweeps.look(sweep_id)
         if view is not None and view.moving:
-            self._post(StopSweep(sweep_id, error))
+            self._end_sweep(sweep_id, error)
 
     def sweep_view(self, sweep_id: str) -> SweepView | None:
         """What it has measured so far; None when it is unknown or has left the book. A sweep that nobody asks after for LEASES leases
@@ -142,4 +158,9 @@ class SweepDesk:
 
     def _stop_unwanted_sweeps(self) -> None:
         for sweep_id in self._sweeps.unwanted():
-            self._post(StopSweep(sweep_id, Unwatched().info))
+            self._end_sweep(sweep_id, Unwatched().info)
+
+    def _end_sweep(self, sweep_id: str, error: ErrorInfo | None) -> None:
+        """First there, then here: the next process hears of the sweep and at once of its end."""
+        self._post(StopSweep(sweep_id, error))
+        self._sweeps.stop_waiting(sweep_id, error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from streamlit.runtime.scriptrunner import RerunData, get_script_run_ctx
 from streamlit.testing.v1 import AppTest
 
 from engine.calibration import Calibration, Conditions
@@ -73,7 +74,7 @@ def test_it_says_when_and_how(language: str, monkeypatch: pytest.MonkeyPatch) ->
     app, _ = at_sweeps(language)
     said = words_of(app)
     assert [metric.value for metric in app.metric][:3] == ["50 GFLOP/s", "20 GB/s", "0.1 µs"]
-    for part in ("2026-03-04 10:20", "1,024 × 1,024", "256.00 MiB", "float32", "2.13.0", "10%"):
+    for part in ("2026-03-04 10:20", "` x 2 `", "1,024 × 1,024", "256.00 MiB", "float32", "2.13.0", "10%"):
         assert part in said, part
     assert i18n.text(language, "calibration.elsewhere") in said or i18n.text(language, "calibration.reached") in said
 
@@ -126,6 +127,38 @@ def test_a_run_is_held_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
     app.session_state["roofs"] = None
     app.run()
     assert words_of(app).count(i18n.text("en", "calibration.beyond")) == 2, "never above 100 % without a word"
+    drawn = "\n".join(str(part.proto.body) for part in app.get("html"))
+    assert drawn.count("≥ 100%") == 2, "and never with a number"
+
+
+def test_a_rerun_while_it_is_measured_does_not_lose_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is clicked meanwhile: the page is drawn anew right after the measurement, with its numbers and without another one."""
+    asked = pretend(monkeypatch, KNOWN)
+    measure = resources.engine().calibration
+
+    def interrupted(model: str, device: str, again: bool = False) -> Calibration:
+        here = get_script_run_ctx()
+        assert here is not None
+        here.script_requests.request_rerun(RerunData(query_string=here.query_string, page_script_hash=here.page_script_hash))
+        return measure(model, device, again)
+
+    monkeypatch.setattr(resources.engine(), "calibration", interrupted)
+    app, _ = at_sweeps()
+    app.button(key="calibrate").click().run()
+    app.run()
+    assert not app.exception
+    assert asked == [True]
+    assert "2026-05-06 07:08" in words_of(app)
+
+
+def test_what_was_not_known_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another session may have measured meanwhile."""
+    pretend(monkeypatch, None)
+    app, _ = at_sweeps()
+    assert i18n.text("en", "calibration.invite") in words_of(app)
+    monkeypatch.setattr(resources.engine(), "known_calibration", lambda model, device: KNOWN)
+    app.run()
+    assert "2026-03-04 10:20" in words_of(app)
 
 
 @pytest.mark.parametrize("change", ["recording", "dtype"])
@@ -165,5 +198,5 @@ def test_the_shares_are_the_formulas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_numbers_read_well() -> None:
-    assert [percent(share) for share in (0.0017, 0.022, 0.5, 1.0, 1.234)] == ["0.17%", "2.2%", "50%", "100%", "123%"]
+    assert [percent(share) for share in (0.0017, 0.022, 0.5, 1.0, 1.0001)] == ["0.17%", "2.2%", "50%", "100%", "≥ 100%"]
     assert [per_second(rate) for rate in (6.59e8, 2.0e10, 3.9e12)] == ["0.659 GB/s", "20 GB/s", "3,900 GB/s"]

@@ -61,6 +61,7 @@ def test_three_charts_and_two_sheets_go_to_the_browser(language: str) -> None:
     assert {each["script"] for each in charts} == {plotly_script.path()}
     assert all(each["run_id"] == run.run_id and set(each["templates"]) == {"light", "dark"} for each in charts)
     assert charts[1]["layer_token_bytes"] * len(charts[1]["windows"]) * len(run.tokens) == (run.prefill.kv_bytes if run.prefill else 0)
+    assert charts[0]["comfort_ms"] == [50, 100]
     assert charts[0]["labels"]["charts_comfort"] == i18n.text(language, "components.charts_comfort")
     (pace,) = sent(app, "pace")
     assert (pace["ttft_s"], pace["tpot_s"]) == (1.0, 0.1)

@@ -61,6 +61,7 @@ def test_every_owner_has_a_number_a_source_and_a_tag(language: str) -> None:
     assert rest.size_bytes + run.model.weight_bytes + found[0].kv_bytes + found[0].recorded_bytes == found[1].process_bytes
     assert i18n.text(language, "memory.unavailable") not in said
     assert i18n.text(language, "shell.measured") in said
+    assert i18n.text(language, "memory.untimed") in said
     assert at <= len(run.steps)
 
 
@@ -174,6 +175,16 @@ def test_less_than_nothing_is_not_shown() -> None:
     half = MemoryReading(process_bytes=1000, missing={"system": "failed"})
     assert on_cpu(INFO, half) == [(1000 - INFO.weight_bytes - PREFILL.kv_bytes, "resident", ""), (None, "system", "failed")]
     assert on_cpu(INFO, MemoryReading()) == [(None, "resident", "not_told"), (None, "system", "not_told")]
+
+
+def test_pages_of_files_are_not_taken_off_what_never_counted_them() -> None:
+    """Weights are mapped from their file: the process has them, what the system calls in use has not. Older readings cannot tell."""
+    new = MemoryReading(process_bytes=900 * MIB, process_shared_bytes=600 * MIB, system_used_bytes=1000 * MIB)
+    assert told(shares(INFO, PREFILL, (PREFILL, new))[4]) == (700 * MIB, "system", "")
+    low = replace(new, system_used_bytes=500 * MIB)
+    assert told(shares(INFO, PREFILL, (PREFILL, low))[4]) == (200 * MIB, "system", "")
+    assert told(shares(INFO, PREFILL, (PREFILL, replace(new, process_shared_bytes=None)))[4]) == (100 * MIB, "system", "")
+    assert shares(INFO, PREFILL, (PREFILL, new))[3].whole_bytes == 900 * MIB, "its own share is all that it has"
 
 
 def test_the_newest_reading_before_the_cursor_counts() -> None:

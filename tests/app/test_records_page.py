@@ -10,25 +10,22 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine import codec
-from engine.trace import RunStatus, StopReason
-from tests.app.visit import ask, go_to, open_app, view_of, wait_for, words_of
-from tests.hostile_files import GOOD, SCRIPT, changed, files
-from ui import i18n, resources, shelf, state
+from engine.trace import RunRecord, RunStatus, StopReason
+from tests.app.visit import ask, bring, go_to, open_app, view_of, wait_for, words_of
+from tests.hostile_files import GOOD, SCRIPT, changed, files, shortest
+from ui import handout, i18n, resources, shelf, spreadsheet, state
 
 pytestmark = pytest.mark.usefixtures("engine_process")
 FILES = list(files())
 PAGES = ("tokenize", "prefill", "decode", "detokenize", "marks", "records", "home")
 
 
-def bring(app: AppTest, data: bytes, name: str = "record.json") -> AppTest:
-    app.file_uploader[0].set_value((name, data, "application/json"))
-    app.run()
-    assert not app.exception, app.exception
-    return app
-
-
 def kept(app: AppTest) -> tuple[shelf.Filed, ...]:
     return app.session_state[state._SHELF].get(shelf.RECORDS, ())
+
+
+def shelf_record(app: AppTest, number: int) -> shelf.Filed:
+    return next(one for one in kept(app) if one.number == number)
 
 
 def banner(app: AppTest, language: str = "en") -> bool:
@@ -102,7 +99,7 @@ def test_a_file_that_is_refused_changes_nothing(visited: dict[str, AppTest], kin
     bring(app, data)
     said = app.warning[0].value
     words = re.split(r"\{\w+\}", i18n.text(language, f"errors.record_invalid_{kind}"))
-    assert re.fullmatch("`+ .+ `+|[0-9,]+".join(map(re.escape, words)).replace("`+ .+ `+|[0-9,]+", "(`+ .+ `+|[0-9,]+)"), said), said
+    assert re.fullmatch("(`+ .+ `+|-?[0-9,.e-]+)".join(map(re.escape, words)), said), said
     assert ({name: app.session_state[name] for name in before[0]}, kept(app)) == before
     assert app.file_uploader[0].value is None
     app.run()
@@ -180,6 +177,8 @@ def test_a_record_whose_run_has_left_the_book_is_opened_as_a_recording(monkeypat
     assert view.recording
     assert view.run_id != ran.run_id
     assert view.steps == ran.steps
+    assert not shelf_record(app, 1).recording, "it was made here, and its row says so still"
+    assert list(app.dataframe[0].value[i18n.text("en", "records.kind")]) == [i18n.text("en", "records.kind_here")] * 2
     assert banner(app)
     app.selectbox(key=state.CHOSEN_RECORD).set_value(2).run()
     app.button(key="open_record").click().run()
@@ -209,6 +208,35 @@ def test_the_oldest_records_leave_a_full_shelf(monkeypatch: pytest.MonkeyPatch) 
     for seed in range(5):
         bring(app, changed("settings", "seed", value=seed))
     assert [one.number for one in kept(app)] == [5, 4, 3]
-    monkeypatch.setattr(shelf, "MOST_STEPS", 60)
+    one = kept(app)[0].weight
+    assert one > len(kept(app)[0].record.tokens) + 2 * 48, "candidates count too"
+    monkeypatch.setattr(shelf, "MOST_WEIGHT", 2 * one - 1)
     bring(app, changed("settings", "seed", value=9))
-    assert [one.number for one in kept(app)] == [6], "two of 47 steps are more than 60"
+    assert [one.number for one in kept(app)] == [6], "two of them weigh more than that"
+
+
+def test_files_are_written_only_when_they_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = bring(go_to(open_app(), "records"), GOOD)
+    assert kept(app)[0].size_bytes == len(kept(app)[0].record.to_json().encode())
+
+    def never(*given: object) -> str:
+        raise AssertionError("a file is written although nobody has asked for it")
+
+    monkeypatch.setattr(RunRecord, "to_json", never)
+    monkeypatch.setattr(spreadsheet, "sheet", never)
+    monkeypatch.setattr(handout, "page", never)
+    app.run()
+    assert not app.exception, app.exception
+    assert len(app.get("download_button")) == 3
+
+
+def test_the_smallest_durations_have_all_pages() -> None:
+    app = bring(go_to(open_app(), "records"), shortest())
+    bring(app, GOOD)
+    app.button_group(key=state.PICKED_RECORDS).set_value([1, 2]).run()
+    assert not app.exception, app.exception
+    app.selectbox(key=state.CHOSEN_RECORD).set_value(1).run()
+    app.button(key="open_record").click().run()
+    for page in (*PAGES, "sweeps"):
+        go_to(app, page)
+        assert not app.exception, (page, app.exception)

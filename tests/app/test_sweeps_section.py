@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.errors import EngineLost
+from engine.errors import EngineLost, Unwatched
 from engine.measure.fit import fit
+from engine.serve.client import ModelStatus
 from engine.sweep import Measuring, SweepPoint, SweepStatus, SweepView
 from tests.app.visit import go_to, open_app, wait_for, words_of
 from tests.samples import INFO
-from ui import i18n, resources, state
+from ui import i18n, panels, resources, state
 from ui.sections import growth, sweeps
 
 pytestmark = pytest.mark.usefixtures("engine_process")
@@ -103,9 +104,34 @@ def test_a_cancelled_one_keeps_what_is_there(monkeypatch: pytest.MonkeyPatch, la
     assert i18n.text(language, "sweeps.fit_few", few="3") in words_of(app)
     assert len(app.get("plotly_chart")) == 1
     assert not app.button(key="sweep_begin").disabled
+    assert not app.warning
+    assert "2026-01-02 03:04" in words_of(app)
     empty = shown(monkeypatch, made_up("stopped", ()), language)
     assert i18n.text(language, "sweeps.cut_empty") in words_of(empty)
     assert not empty.get("plotly_chart")
+
+
+@pytest.mark.parametrize("language", i18n.LANGUAGES)
+def test_one_that_was_stopped_for_a_reason_says_it(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
+    app = shown(monkeypatch, made_up("stopped", POINTS[:2], error=Unwatched().info), language)
+    assert [part.value for part in app.warning] == [i18n.text(language, "sweeps.unwatched")]
+    assert i18n.text(language, "sweeps.cut", got="2", asked="3") in words_of(app)
+    other = shown(monkeypatch, made_up("stopped", (), error=EngineLost(exit_code=-9).info), language)
+    assert "-9" in other.warning[0].value
+
+
+@pytest.mark.parametrize(("standing", "says"), [("loading", "waiting_model"), ("ready", "waiting")])
+def test_what_a_waiting_one_waits_for_is_about_its_own_model(monkeypatch: pytest.MonkeyPatch, standing: str, says: str) -> None:
+    known = resources.engine().model_status
+
+    def status(model: str, device: str = "auto") -> ModelStatus:
+        return ModelStatus(standing) if (model, device) == ("another", "cuda") else known(model, device)
+
+    monkeypatch.setattr(resources.engine(), "model_status", status)
+    app = shown(monkeypatch, made_up("waiting", (), model_id="another", device="cuda"))
+    assert not app.exception
+    bar = next(part for part in app.get("progress") if part.proto.text)
+    assert bar.proto.text == i18n.text("en", f"sweeps.{says}")
 
 
 def test_a_lost_engine_is_said_and_the_points_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +159,7 @@ FLAT = tuple(SweepPoint(n, (0.05,), (0.05,)) for n in LENGTHS)
 @pytest.mark.parametrize(
     ("kind", "points", "says"),
     [
-        ("ttft", BENT, "the part that grows with the square"),
+        ("ttft", BENT, "more and more steeply"),
         ("ttft", POINTS, "From 64 to 256 tokens (4 times as long) the wait grows to 4.0 times"),
         ("ttft", WILD, "scatter too much"),
         ("ttft", POINTS[:1], "64 tokens:"),
@@ -148,7 +174,9 @@ def test_the_title_is_what_was_measured(monkeypatch: pytest.MonkeyPatch, kind: s
         app.segmented_control(key=state.SWEEP_KIND).set_value(kind).run()
     assert says in words_of(app)
     if points is BENT:
-        assert f"{2e-5 * 256**2 / BENT[-1].median_s:.0%} of it" in words_of(app)
+        told = i18n.text("en", "sweeps.square_share", share=f"{2e-5 * 256**2 / BENT[-1].median_s:.0%}", last="256")
+        line = next(part.value for part in app.markdown if told in part.value)
+        assert panels.badge("computed") in line, "the clock has not measured a share: the curve has it"
 
 
 def test_the_file_holds_every_measurement_and_gives_the_same_curve() -> None:

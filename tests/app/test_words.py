@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import errors
+from engine import codec, errors
 from engine.trace import RunSettings, StopReason
 from ui import failures, i18n, state
 
@@ -24,7 +24,10 @@ def test_every_failure_and_every_ending_has_words(language: str) -> None:
     assert codes <= words
     terms = {key for key in words if key.startswith(("field_", "detail_", "reason_"))}
     ranges = {f"out_of_range_{field}" for field in ("until", "rows", "key", "count")}
-    assert words - codes - terms == {"hash_mismatch_long", "invalid_setting_system_prompt", *ranges}
+    listed = re.search(r"what is wrong \(([a-z|\s]+)\)", codec.load_record.__doc__ or "")
+    assert listed is not None
+    faults = {f"record_invalid_{kind.strip()}" for kind in listed[1].split("|")}
+    assert words - codes - terms == {"hash_mismatch_long", "invalid_setting_system_prompt", *ranges, *faults}
     assert {str(reason) for reason in StopReason} | {"eos_hand", "refused", "power"} == set(i18n.table("stops")), "as ui.ends.sentence"
     assert all(i18n.text(language, f"errors.{code}") for code in codes)
 

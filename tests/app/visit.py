@@ -46,6 +46,14 @@ def ask(app: AppTest, question: str = QUESTION, max_new_tokens: int = 6) -> RunV
     return view_of(app)
 
 
+def bring(app: AppTest, data: bytes, name: str = "record.json") -> AppTest:
+    """A record as a file, on the page of records."""
+    app.file_uploader[0].set_value((name, data, "application/json"))
+    app.run()
+    assert not app.exception, app.exception
+    return app
+
+
 def view_of(app: AppTest) -> RunView:
     view = resources.engine().view(app.session_state["run_id"])
     assert view is not None

@@ -38,6 +38,7 @@ def show(page: Page, chart: str, run: dict[str, Any], **data: Any) -> None:
         "chart": chart,
         "script": plotly_script.path(),
         "templates": templates(),
+        "comfort_ms": [50, 100],
         "windows": [None, None],
         "layer_token_bytes": COLUMN // 2,
     }

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from engine.usage import MemoryReading
 from tests.browser.charted import DRAWN, begun, drawn, show, step, told, words
 from tests.samples import INFO
+from ui.sections.memory import shares
 
 MIB = 1024**2
 
@@ -54,6 +55,16 @@ def test_memory_split_by_owner_with_gaps_where_a_source_failed(page: Page) -> No
     expect(page.locator(".ob-legend")).to_contain_text(f"{words('others')} · {words('from_system')}")
 
 
+def test_pages_of_files_are_not_taken_off_what_never_counted_them(page: Page) -> None:
+    """As the list beside the chart has it: the same reading, the same bytes."""
+    traces = begun(memory=reading()), step(1, 0.1, at_s=0.7, memory=reading(process_shared_bytes=400 * MIB))
+    show(page, "owners", told([traces[1]], prefill=traces[0], model=MODEL))
+    seen = drawn(page)
+    assert seen["others"]["y"] == [1500 - 900, 1500 - (900 - 400)]
+    listed = [shares(MODEL, trace, (trace, trace.memory))[4].size_bytes for trace in traces]
+    assert listed == [size * MIB for size in seen["others"]["y"]]
+
+
 CARD = MemoryReading(
     process_bytes=3000 * MIB, system_used_bytes=9000 * MIB, allocated_bytes=600 * MIB, reserved_bytes=700 * MIB,
     device_used_bytes=1000 * MIB, device_total_bytes=16000 * MIB, device_process_bytes=800 * MIB,
@@ -65,15 +76,18 @@ CARD = MemoryReading(
     [
         (CARD, "cuda", 250, 200, "nvml"),  # the driver's word goes before the allocator's
         (replace(CARD, device_process_bytes=None, missing={"nvml": "not_told"}), "cuda:0", 150, None, "torch"),
+        (replace(CARD, device_process_bytes=None, missing={"nvml": "process_hidden"}), "cuda", 150, None, "torch"),
         (replace(CARD, device_used_bytes=None, device_process_bytes=None), "mps", 150, None, "torch"),
     ],
 )
 def test_memory_on_a_card_comes_from_its_own_sources(
     page: Page, card: MemoryReading, device: str, rest: int, others: int | None, source: str
 ) -> None:
-    run = told([step(1, 0.1, at_s=0.7, memory=card, kv_bytes=40 * MIB, recorded_bytes=10 * MIB)], model=replace(MODEL, device=device))
-    show(page, "owners", run)
+    info, written = replace(MODEL, device=device), step(1, 0.1, at_s=0.7, memory=card, kv_bytes=40 * MIB, recorded_bytes=10 * MIB)
+    show(page, "owners", told([written], model=info))
     seen = drawn(page)
+    listed = [share.size_bytes for share in shares(info, written, (written, card))[3:]]
+    assert listed == [rest * MIB, None if others is None else others * MIB], "as the list beside the chart has it"
     assert seen["rest"]["y"] == [pytest.approx(rest)]
     assert seen["others"]["y"] == [others if others is None else pytest.approx(others)]
     expect(page.locator(".ob-legend")).to_contain_text(f"{words('rest')} · {words('from_' + source)}")

@@ -139,7 +139,14 @@ def test_many_points_are_thinned_and_said_so(page: Page) -> None:
 
 @pytest.mark.parametrize("language", i18n.LANGUAGES)
 def test_without_plotly_it_is_said_and_the_table_has_the_numbers(page: Page, language: str) -> None:
-    own = {"chart": "intervals", "script": plotly_script.path(), "templates": templates(), "windows": None, "layer_token_bytes": None}
+    own = {
+        "chart": "intervals",
+        "script": plotly_script.path(),
+        "templates": templates(),
+        "windows": None,
+        "layer_token_bytes": None,
+        "comfort_ms": [50, 100],
+    }
     put(page_for(page, plotly=False), "charts", told(mixed(3)), language=language, **own)
     expect(page.locator(".missing")).to_have_text(i18n.text(language, "components.charts_missing"))
     expect(page.locator(".plot")).to_be_hidden()
@@ -172,7 +179,13 @@ def test_at_most_four_pictures_a_second_while_playing_and_the_exact_one_at_rest(
 def test_one_script_for_all_charts_of_a_page(page: Page) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "plotly" in request.url else None)
-    own: dict[str, Any] = {"script": plotly_script.path(), "templates": templates(), "windows": None, "layer_token_bytes": None}
+    own: dict[str, Any] = {
+        "script": plotly_script.path(),
+        "templates": templates(),
+        "windows": None,
+        "layer_token_bytes": None,
+        "comfort_ms": [50, 100],
+    }
     page_for(page)
     for chart in ("intervals", "notes", "owners"):
         put(page, "charts", told(mixed(3)), chart=chart, **own)

@@ -37,9 +37,11 @@ def test_the_charts_play_along_and_rest_on_the_run_s_own_numbers(open_page: Call
     desk, asked = Desk(visitor.page), []
     visitor.page.on("request", lambda request: asked.append(request.url) if "plotly" in request.url and "/plotly/" in request.url else None)
     desk.longest(TOKENS)
+    desk.choose("shell.speed", "shell.speed_slow")
     desk.go("marks")
     desk.press("shell.play")
     until(desk, 0, "work", lambda bars: 0 < len(bars) < TOKENS - 1)
+    desk.choose("shell.speed", "shell.speed_real")
     desk.until_status("ended")
     bars = until(desk, 0, "work", lambda bars: len(bars) == TOKENS - 1)
     waits = plot(desk).evaluate(TRACE, "wait")

@@ -21,7 +21,12 @@ from ui import i18n
 # What every canvas and every text of the page's components shows, without what names the run.
 PICTURES = """() => [...document.querySelectorAll('.ob, [data-testid="stBidiComponentRegular"], [data-testid="stBidiComponentIsolated"]')]
   .flatMap((host) => [...(host.shadowRoot ?? host).querySelectorAll('.ob')])
-  .map((root) => [root.className, root.innerText, [...root.querySelectorAll('canvas')].map((canvas) => canvas.toDataURL())])"""
+  .map((root) => [
+    root.className.split(' ')[1],
+    root.innerText,
+    [...root.querySelectorAll('canvas')].map((canvas) => canvas.toDataURL()),
+    [...root.querySelectorAll('.plot')].map((plot) => JSON.stringify((plot.data ?? []).map(({ name, x, y }) => [name, x, y]))),
+  ])"""
 TRACE = """() => {
   const store = window.__openbook.runs[new URLSearchParams(location.search).get('run')];
   const {status, stop_reason, error, model, tokens, prefill, steps, max_new_tokens, origin, itl} = store;
@@ -29,9 +34,18 @@ TRACE = """() => {
     (key, value) => (key === 'bytes' ? undefined : value)); // worked out of `raw` when it is first drawn
 }"""
 CURSOR = "() => window.__openbook.runs[new URLSearchParams(location.search).get('run')].cursor"
-PAGES = ("home", "decode", "detokenize")
+PAGES = ("home", "tokenize", "prefill", "decode", "detokenize", "marks")
 # What also shows, beside the record, what only live memory can tell: which notes were read, the scores of all tokens, pens for a branch.
 LIVE = {("decode", kind) for kind in ("notes", "candidates", "step", "strip", "stages")}
+LIVE |= {("prefill", kind) for kind in ("attention", "strip")}
+SHOWN = {
+    "home": {"answer"},
+    "tokenize": {"strip", "wrapping", "merges"},
+    "prefill": {"reading", "strip", "candidates", "clock"},
+    "decode": {"answer", "timeline", "notes", "candidates", "step", "strip", "meters", "clock"},
+    "detokenize": {"answer", "bytes"},
+    "marks": {"meters", "clock", "charts", "pace"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,20 +66,43 @@ def visitor(browser: Browser, empty_app: AppServer) -> Iterator[Visitor]:
     assert not found.complaints
 
 
-def pictures(page: Page) -> dict[str, Any]:
-    """Kind of picture → its text and canvases; once two looks in a row see the same."""
+def pictures(page: Page) -> dict[str, list[Any]]:
+    """Kind of picture → text, canvases and what charts draw, for each of that kind; once two looks in a row see the same."""
     seen: list[list[Any]] = []
-    for _ in range(40):
+    for _ in range(60):
         page.wait_for_timeout(250)
+        blank = page.locator(".charts .plot:not(:has(.main-svg))").all()
+        for chart in blank[:1]:
+            chart.scroll_into_view_if_needed()  # nothing is drawn off the screen
         now = page.evaluate(PICTURES)
-        if now and now == seen:
-            return {str(name).split()[1]: (text, canvases) for name, text, canvases in now}
+        if now and now == seen and not blank:
+            found: dict[str, list[Any]] = {}
+            for name, *shown in now:
+                found.setdefault(name, []).append(shown)
+            return found
         seen = now
     raise AssertionError("the pictures do not come to rest")
 
 
-def numbers_of(picture: tuple[str, list[str]]) -> list[str]:
-    return re.findall(r"\S+\n+[\d.]+%", picture[0].replace("✎\n", ""))
+def numbers_of(shown: list[Any]) -> list[str]:
+    """Candidates with their shares."""
+    return re.findall(r"\S+\n+[\d.]+%", str(shown[0][0]).replace("✎\n", ""))
+
+
+def compare(name: str, before: dict[str, list[Any]], after: dict[str, list[Any]]) -> None:
+    """What page `name` shows of a run and of its recording."""
+    assert set(after) >= {"progress"} | SHOWN[name]
+    assert all(text.strip() for kind in SHOWN[name] for text, *_ in before[kind])
+    assert {kind: after[kind] for kind in after if (name, kind) not in LIVE} == {
+        kind: before[kind] for kind in before if (name, kind) not in LIVE
+    }
+    if name == "decode":
+        assert len(numbers_of(before["candidates"])) == 10
+        assert numbers_of(after["candidates"]) == numbers_of(before["candidates"]), "the same candidates; only the pens are gone"
+    if name == "marks":
+        drawn = [json.loads(chart) for _, _, charts in after["charts"] for chart in charts]
+        assert len(drawn) == 3
+        assert all(chart and chart[0][2] for chart in drawn), "every chart draws something, and the same as it did live"
 
 
 def bring(page: Page, data: bytes) -> None:
@@ -100,12 +137,7 @@ def test_out_and_in_again_gives_the_same_record_and_the_same_pictures(open_page:
     for name in PAGES:
         there.go(name)
         after = pictures(other)
-        assert set(after) >= {"progress", "answer"}
-        assert {kind: after[kind] for kind in after if (name, kind) not in LIVE} == {
-            kind: before[name][kind] for kind in before[name] if (name, kind) not in LIVE
-        }
-        for kind in {kind for page, kind in LIVE if page == name and kind == "candidates"}:
-            assert numbers_of(after[kind]) == numbers_of(before[name][kind]), "the same candidates; only the pens are gone"
+        compare(name, before[name], after)
     there.go("records")
     with other.expect_download() as again:
         other.get_by_role("button", name=there.words("records.as_json"), exact=True).click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,59 @@ def test_a_flood_of_measurements_is_refused() -> None:
     while hall.scheduler.turn():
         pass
     assert hall.sent[-1] == Answered("later", text=codec.dump(KNOWN).decode())
+
+
+def test_one_is_measured_after_the_other() -> None:
+    """Each fills hundreds of MiB of its own; two at a time would disturb each other's times."""
+    notary = Notary()
+    hall = Hall(notary)
+    for name in ("a", "b", "c"):
+        hall.ask(name)
+    seen = []
+    while hall.scheduler.turn():
+        seen.append((len(notary.asked), notary.done, len(hall.sent)))
+    assert seen == [(asked, 3 * (asked - 1) + min(piece, 3), asked - (piece < 4)) for asked in (1, 2, 3) for piece in (1, 2, 3, 4)]
+    assert [one.request_id for one in hall.sent] == ["a", "b", "c"]
+
+
+def test_one_that_cannot_even_be_answered_does_not_hold_up_the_next() -> None:
+    hall = Hall(Notary(ValueError("?")))
+    told = hall.sent.append
+
+    def broken(message: Message, array: Any) -> None:
+        if message.request_id == "a":
+            raise OSError("the connection is gone")
+        told(message)
+
+    hall.answers = Answers(hall.scheduler, broken, Notary(), hall, lambda: hall.now)
+    hall.ask("a")
+    hall.ask("b")
+    while hall.scheduler.turn():
+        pass
+    assert hall.sent == [Answered("b", text=codec.dump(KNOWN).decode())]
+
+
+def test_nothing_holds_the_model_while_it_is_measured() -> None:
+    class Model:
+        pass
+
+    class Careful(Notary):
+        def calibrate(self, model: Any, measuring: Measuring) -> Generator[None, None, Any]:
+            return super().calibrate(None, measuring)
+
+    notary = Careful()
+    hall = Hall(notary)
+    loaded = [Model()]
+    seen = weakref.ref(loaded[0])
+    hall.find = lambda wanted: loaded[0]  # type: ignore[method-assign]
+    hall.ask()
+    hall.scheduler.turn()
+    assert notary.done == 1
+    loaded.clear()
+    assert seen() is None, "it may have to make room"
+    while hall.scheduler.turn():
+        pass
+    assert hall.sent == [Answered("q", text=codec.dump(KNOWN).decode())]
 
 
 @pytest.fixture

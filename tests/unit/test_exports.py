@@ -66,7 +66,7 @@ def write_page(record_json: str, language: str) -> str:
     from ui import handout, state
 
     st.session_state[state.LANGUAGE] = language
-    st.session_state["page"] = handout.page(RunRecord.from_json(record_json))
+    st.session_state["page"] = handout.page(RunRecord.from_json(record_json), language)
     return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from engine.measure import gauge as gauges
 from engine.measure.clock import Clock
 from engine.measure.gauge import Gauge, sought
 from engine.measure.latency import summarize
-from engine.measure.nvml import Card, CardReading, SoughtCard
+from engine.measure.nvml import Card, CardReading, SoughtCard, Untold
 from engine.settings import VisibleCards
 from engine.stem import stem_of
 from engine.usage import MemoryReading
@@ -55,6 +56,8 @@ def test_the_system_tells_this_process_and_all() -> None:
     assert reading.process_bytes == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
     assert reading.system_total_bytes == psutil.virtual_memory().total
     assert reading.process_bytes < reading.system_used_bytes < reading.system_total_bytes
+    if hasattr(psutil.Process().memory_info(), "shared"):
+        assert 0 < reading.process_shared_bytes < reading.process_bytes, "pages of files: the libraries' own, at the least"
     assert reading.missing == {}, "what a CPU has nothing to do with is not missing"
     assert reading.allocated_bytes is reading.device_used_bytes is None
 
@@ -65,6 +68,26 @@ def test_cuda_tells_its_allocator_and_its_card() -> None:
     assert (reading.allocated_bytes, reading.reserved_bytes) == (300, 500)
     assert (reading.device_used_bytes, reading.device_total_bytes, reading.device_process_bytes) == (900, 1000, 600)
     assert reading.missing == {}
+
+
+@pytest.mark.usefixtures("allocator")
+def test_all_runs_share_one_search_for_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that begin at the same moment in many threads."""
+    found: list[SoughtCard] = []
+
+    class SlowCard(Card):
+        def _find(self) -> object:
+            found.append(self._sought)
+            time.sleep(0.05)
+            raise Untold("no_card")
+
+    monkeypatch.setattr(gauges, "Card", SlowCard)
+    monkeypatch.setattr(gauges, "_CARDS", {})
+    monkeypatch.setattr(gauges, "sought", lambda device: SoughtCard(device.index, "abc"))
+    with ThreadPoolExecutor(8) as pool:
+        readings = list(pool.map(lambda _: Gauge(CUDA).reading(), range(8)))
+    assert found == [SoughtCard(1, "abc")]
+    assert {reading.missing["nvml"] for reading in readings} == {"no_card"}
 
 
 @pytest.mark.usefixtures("allocator")
@@ -138,16 +161,58 @@ def test_a_run_carries_readings_that_cost_it_nothing(tiny: Callable[..., LoadedM
     assert RunRecord.from_json(run.record().to_json()) == run.record()
 
 
-def test_a_branch_goes_on_by_the_same_clock(tiny: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the parent's clock has left out is no pause of the branch's reader, whoever stamps the moment at which it was asked for."""
-    monkeypatch.setattr(Gauge, "due", lambda gauge: time.sleep(0.2) or MemoryReading())
-    run = Run(tiny(), "the cat sat", replace(OPEN, max_new_tokens=4))
-    list(run.decode())
-    record = run.record()
-    stem = stem_of(record, 2, 7, run_id="")
-    branch = Run.revive(run.model, run.prompt, run.settings, stem, submitted_at=time.perf_counter(), parent=run)
+READING_S = 3.0
+
+
+class Wall:
+    """A wall clock that stands still but where it is moved: a reading of memory takes three seconds, all else nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(Gauge, "due", lambda gauge: self.pass_s(READING_S) or MemoryReading())
+
+    def pass_s(self, seconds: float) -> None:
+        self.now += seconds
+
+    def run(self, model: LoadedModel) -> Run:
+        """Of three tokens, each with its reading."""
+        made = Run(model, "the cat sat", replace(OPEN, max_new_tokens=3), clock=Clock(CPU, time.perf_counter))
+        list(made.decode())
+        return made
+
+
+@pytest.mark.parametrize("way", ["branch", "revive"])
+def test_what_was_spent_reading_is_neither_a_pause_nor_a_wait_of_a_branch(
+    tiny: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Two seconds from the last token to the click: all of it, and nothing else, was the reader's, whoever stamps the click."""
+    wall = Wall(monkeypatch)
+    run = wall.run(tiny())
+    wall.pass_s(2.0)
+    if way == "branch":
+        branch = run.branch(2, 7)
+    else:
+        stem = stem_of(run.record(), 2, 7, run_id="")
+        branch = Run.revive(run.model, run.prompt, run.settings, stem, submitted_at=wall.now, parent=run)
+    branch.settings = replace(branch.settings, max_new_tokens=6)
     step = next(branch.decode())
-    assert step.paused_s < 0.4, "not the four readings of 0.2 s"
+    assert (step.paused_s, step.waited_s, step.itl_s) == (2.0, 0.0, 0.0)
+
+
+def test_readings_of_a_run_that_goes_on_are_a_wait_of_its_branch(tiny: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn of the other run is others' time, whatever it is spent on; and nothing of the branch changes the other's times."""
+    wall = Wall(monkeypatch)
+    run = wall.run(tiny())
+    branch = run.branch(1, 7)
+    run.stop_reason, run.settings = None, replace(run.settings, max_new_tokens=5)
+    branch.settings = replace(branch.settings, max_new_tokens=6)
+    others = run.decode()
+    next(others)
+    first = next(branch.decode())
+    assert (first.paused_s, first.waited_s) == (0.0, READING_S), "one reading of the other run, while this one had nothing to do"
+    second = next(others)
+    assert second.waited_s == READING_S
 
 
 def test_a_run_is_read_now_and_then(tiny: Callable[..., LoadedModel]) -> None:
@@ -186,6 +251,10 @@ def test_an_old_record_without_readings_stays_readable(tiny: Callable[..., Loade
     list(run.decode())
     record = run.record()
     bare = replace(record, prefill=replace(run.prefill(), memory=None), steps=tuple(replace(step, memory=None) for step in record.steps))
+    partly = replace(bare, prefill=replace(run.prefill(), memory=MemoryReading(process_bytes=5)))
+    former = partly.to_json().replace('"process_shared_bytes":null,', "")
+    assert "shared" not in former
+    assert RunRecord.from_json(former) == partly
     text = bare.to_json().replace('"memory":null,', "").replace(',"memory":null', "")
     assert "memory" not in text
     assert RunRecord.from_json(text) == bare

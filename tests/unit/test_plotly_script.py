@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -39,13 +42,29 @@ def test_it_travels_packed_only_to_browsers_that_unpack() -> None:
     assert len(plain.content) == size
 
 
+def test_a_class_that_comes_at_once_has_it_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package's own data is not read at every mount either."""
+    packed, looked = [], []
+    own, told = gzip.compress, metadata.version
+    monkeypatch.setattr(gzip, "compress", lambda *given: packed.append(1) or time.sleep(0.05) or own(*given))
+    monkeypatch.setattr(metadata, "version", lambda name: looked.append(name) or told(name))
+    plotly_script._pack.cache_clear()
+    plotly_script.version.cache_clear()
+    with ThreadPoolExecutor(8) as pool:
+        bodies = list(pool.map(lambda _: plotly_script._packed(), range(8)))
+    assert packed == [1]
+    assert len(set(bodies)) == 1
+    assert len({plotly_script.path() for _ in range(5)}) == 1
+    assert looked == ["plotly"]
+
+
 @pytest.mark.parametrize("version", ["0.0.1", "..", "%2e%2e%2f", "7.1.0%00"])
 def test_no_other_version_and_no_other_file_is_served(version: str) -> None:
     assert browser().get(plotly_script.PATH.format(version=version)).status_code == 404
 
 
 def test_a_package_without_the_script_is_no_failure_of_the_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    plotly_script._packed.cache_clear()
+    plotly_script._pack.cache_clear()
     monkeypatch.setattr(plotly_script, "FILE", tmp_path / "plotly.min.js")
     assert browser().get(plotly_script.path()).status_code == 404
 

@@ -12,14 +12,14 @@ import pytest
 
 from engine import codec
 from engine.errors import NotRecorded, TooManyRuns
-from engine.serve.book import Book
+from engine.serve.book import RECORDINGS_SHARE, WEIGHT_KEPT, Book
 from engine.serve.client import EngineClient
-from engine.serve.protocol import Snapshot, StatusChanged
+from engine.serve.protocol import Snapshot, StatusChanged, Submit
 from engine.settings import Settings
 from engine.trace import RunStatus, StopReason
 from tests.hall import Clock
 from tests.hostile_files import GOOD
-from tests.ledger import command, end
+from tests.ledger import command, end, written
 
 RECORD = codec.load_record(GOOD)
 
@@ -110,17 +110,56 @@ def test_nobody_tells_the_engine_that_it_is_unwatched() -> None:
 
 
 def test_recordings_are_bounded_like_other_runs_and_drop_no_live_one() -> None:
-    book = Book(kept_runs=3, lease_s=6.0)
+    book = Book(kept_runs=4, lease_s=6.0)
     book.add(command("live"), "key")
     for name in "abc":
         book.add(command(name), "key", record=RECORD)
     assert [bool(book.view(name)) for name in ("live", "a", "b", "c")] == [True, False, True, True]
-    for name in ("d", "e"):
+    for name in ("d", "e", "f"):
         book.add(command(name), "key")
-    assert [bool(book.view(name)) for name in ("live", "d", "e", "b", "c")] == [True, True, True, False, False]
+    assert [bool(book.view(name)) for name in ("live", "d", "e", "f", "b", "c")] == [True, True, True, True, False, False]
     with pytest.raises(TooManyRuns):
-        book.add(command("f"), "key", record=RECORD)
+        book.add(command("g"), "key", record=RECORD)
     end(book, "d")
+
+
+def brought_by(session: str, run_id: str) -> Submit:
+    return msgspec.structs.replace(command(run_id), session=session)
+
+
+def test_one_readers_files_push_out_their_own_and_never_more_than_a_share_of_the_others() -> None:
+    book = Book(kept_runs=8, lease_s=6.0)
+    for name in "abcd":
+        book.add(command(name), "key")
+        end(book, name)
+    book.add(brought_by("other", "theirs"), "key", record=RECORD)
+    for number in range(20):
+        book.add(brought_by("s", f"r{number}"), "key", record=RECORD)
+    assert all(book.view(name) for name in ("a", "b", "c", "d", "theirs")), "half of the room is theirs"
+    assert [number for number in range(20) if book.view(f"r{number}")] == [17, 18, 19]
+
+
+def test_a_long_question_without_an_answer_weighs_as_much_as_it_holds() -> None:
+    question = tuple(replace(RECORD.tokens[0], position=at) for at in range(60_000))
+    silent = replace(RECORD, tokens=question, prefill=None, steps=())
+    book = Book(kept_runs=256, lease_s=6.0)
+    book.add(command("ended"), "key")
+    end(book, "ended")
+    for number in range(20):
+        entry = book.add(brought_by(f"s{number}", f"r{number}"), "key", record=silent)
+        assert entry.weight == 60_000
+    kept = [number for number in range(20) if book.view(f"r{number}")]
+    assert len(kept) * 60_000 <= WEIGHT_KEPT * RECORDINGS_SHARE
+    assert kept == list(range(14, 20)), "the oldest files leave first"
+    assert book.view("ended") is not None
+
+
+def test_candidates_weigh_too() -> None:
+    book = Book(kept_runs=8, lease_s=6.0)
+    candidates = sum(len(trace.candidates) for trace in (RECORD.prefill, *RECORD.steps) if trace is not None)
+    assert candidates > 100
+    assert book.add(command("r"), "key", record=RECORD).weight == len(RECORD.tokens) + len(RECORD.generated) + candidates
+    assert written(book, "live", 2).weight == 3 + 1 + 2
 
 
 def test_an_unfinished_record_counts_as_stopped() -> None:

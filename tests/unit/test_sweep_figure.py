@@ -47,6 +47,10 @@ def test_short_times_are_in_milliseconds_and_the_band_is_drawn_where_it_is_in_re
     assert figure.layout.shapes[0].y0 == 50
     quick = growth((SweepPoint(32, (0.01,), (0.01,)),), None, "#000000", (1.0, 3.0), theme.LIGHT, WORDS)
     assert not quick.layout.shapes, "far below it"
+    assert (quick.layout.yaxis.title.text, quick.data[0].y) == ("MILLISECONDS", (10,))
+    near = growth((SweepPoint(32, (0.9,), (0.9,)),), None, "#000000", (1.0, 3.0), theme.LIGHT, WORDS)
+    assert near.layout.yaxis.title.text == "SECONDS", "the axis goes beyond one"
+    assert near.layout.yaxis.range == (0, 1.25)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,6 +121,24 @@ def test_a_sweep_that_nobody_asks_after_is_stopped(posted: list[Message], tmp_pa
     sweep = client.sweep("ttft", (32,), model="m", session="s")
     until(lambda: StopSweep(sweep, Unwatched().info) in posted, 5.0)
     client.close()
+    assert posted.count(StopSweep(sweep, Unwatched().info)) == 1
+
+
+def test_one_that_waits_for_an_engine_ends_at_once(client: EngineClient, posted: list[Message]) -> None:
+    sweeps = [begin(client) for _ in range(sweeping.SWEEPS_LIVE)]
+    for sweep in sweeps:
+        client._sweeps._sheets[sweep].link = None
+    client.stop_sweep(sweeps[0])
+    seen = view_of(client, sweeps[0])
+    assert (seen.status, seen.error) == ("stopped", None)
+    assert posted[-1] == StopSweep(sweeps[0]), "the next process is to know"
+    client._sweeps._clock = lambda: time.monotonic() + 10**6
+    for _ in range(3):
+        client._stop_unwanted_sweeps()
+    assert posted[sweeping.SWEEPS_LIVE + 1 :] == [StopSweep(sweep, Unwatched().info) for sweep in sweeps[1:]], "once each"
+    for sweep in sweeps[1:]:
+        assert (view_of(client, sweep).status, view_of(client, sweep).error) == ("stopped", Unwatched().info)
+    assert begin(client), "their places are free"
 
 
 def test_looking_keeps_a_sweep_and_the_book_is_bounded() -> None:
@@ -133,6 +152,7 @@ def test_looking_keeps_a_sweep_and_the_book_is_bounded() -> None:
     assert book.unwanted() == []
     clock.now += 2
     assert book.unwanted() == ["a"]
+    assert book.unwanted() == [], "named once"
     book.apply(SweepEnded("a", "stopped"))
     assert book.unwanted() == []
     for number in range(sweeping.SWEEPS_KEPT):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from ui import plotly_script, theme
+from ui import comfort, plotly_script, theme
 from ui.components.mount import SHARED_LABELS, live_data, register
 
 Chart = Literal["intervals", "notes", "owners"]
@@ -90,6 +90,7 @@ def charts(
     `windows` and `layer_token_bytes` as for the notes: the formula beside the measured bytes.
     """
     own: dict[str, Any] = {"chart": chart, "script": plotly_script.path(), "templates": templates()}
+    own["comfort_ms"] = [round(seconds * 1000) for seconds in comfort.TPOT_S]
     own |= {"windows": None if windows is None or layer_token_bytes is None else list(windows), "layer_token_bytes": layer_token_bytes}
     _render(key=key, data=live_data(run_id, path, cursor, LABELS, labels, **own))
 

@@ -35,8 +35,9 @@ def growth(
     `words`: tokens, seconds, milliseconds (axes), each, median (measurements), curve, straight, square (of the fit), band.
     """
     most_s = max((value for point in points for value in point.seconds), default=band_s[1])
-    unit, factor = ("seconds", 1.0) if max(most_s, band_s[0]) >= 1 else ("milliseconds", 1e3)
-    top = max(most_s * HEADROOM, band_s[0] * 1.25 if most_s > band_s[0] / 3 else 0.0) * factor
+    top_s = max(most_s * HEADROOM, band_s[0] * 1.25 if most_s > band_s[0] / 3 else 0.0)
+    unit, factor = ("seconds", 1.0) if top_s >= 1 else ("milliseconds", 1e3)
+    top = top_s * factor
     figure = go.Figure(layout=_layout(palette, words, unit, top))
     if top > band_s[0] * factor:
         _comfort(figure, (band_s[0] * factor, min(band_s[1] * factor, top)), palette, words["band"])

@@ -7,7 +7,7 @@ everybody's runs wait a little then.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import streamlit as st
 
@@ -79,17 +79,28 @@ def _want(place: Wish) -> None:
 
 def _found(place: Wish) -> Calibration | None:
     """What is known of this place; measured now, if that was asked for. Raises EngineError."""
-    wanted, kept = state.get(state.ROOFS_WANTED) == place, state.get(state.ROOFS_SEEN)
-    state.put(state.ROOFS_WANTED, None)
-    if wanted:
+    engine, seen = resources.engine(), _seen(place)
+    if state.get(state.ROOFS_WANTED) == place:
         with st.spinner(t("calibration.measuring")):
-            kept = (place, resources.engine().calibration(*place, again=True))
-        state.put(state.ROOFS_SEEN, kept)
-    elif kept is None or kept[0] != place:
-        ready = resources.engine().model_status(*place).state == "ready"
-        kept = (place, resources.engine().known_calibration(*place) if ready else None)
-        state.put(state.ROOFS_SEEN, kept if ready else None)
-    return kept[1]
+            state.put(state.ROOFS_WANTED, None)
+            seen[place] = engine.calibration(*place, again=True)
+    else:
+        state.put(state.ROOFS_WANTED, None)
+        if place not in seen and engine.model_status(*place).state == "ready":
+            known = engine.known_calibration(*place)
+            if known is not None:
+                seen[place] = known
+    return seen.get(place)
+
+
+def _seen(place: Wish) -> dict[Wish, Calibration]:
+    """What this session has seen of `place`: {} where nothing is known, which is asked again. A dict, filled where it stands: whatever
+    writes to the session itself, or draws, may be left for another rerun just before, and a measurement would be lost."""
+    seen = state.get(state.ROOFS_SEEN)
+    if seen is None or place not in seen:
+        seen = {}
+        state.put(state.ROOFS_SEEN, seen)
+    return cast("dict[Wish, Calibration]", seen)
 
 
 def _numbers(found: Calibration) -> None:
@@ -115,6 +126,7 @@ def _conditions(found: Calibration) -> None:
     places = {
         "date": found.date[:16].replace("T", " "),
         "device": found.device,
+        "machine": failures.code_span(how.machine),
         "threads": found.threads,
         "dtype": found.dtype,
         "size": f"{how.matmul_size:,}",
@@ -154,7 +166,9 @@ def _bar(phase: str, reached: Reached, role: Role, rate: str) -> None:
 
 
 def percent(share: float) -> str:
-    """0.22 → "22%", 0.0042 → "0.42%": next to nothing is not nothing."""
+    """0.22 → "22%", 0.0042 → "0.42%": next to nothing is not nothing. Beyond the roof there is no number: the roof is wrong then."""
+    if share > 1:
+        return "≥ 100%"
     return f"{share:.0%}" if share >= 0.0995 else f"{share * 100:.2g}%"
 
 

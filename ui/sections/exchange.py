@@ -6,23 +6,20 @@ Knows the shelf, the forms of files and the words; does not know which page it s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
 from engine.codec import RECORD_LIMIT_BYTES
 from engine.errors import EngineError
 from engine.trace import RunRecord
-from ui import handout, navigation, panels, shelf, spreadsheet, state
+from ui import handout, literal, navigation, panels, shelf, spreadsheet, state
 from ui.sections.shelf import examples
 from ui.shelf import Filed
 from ui.state import t
 
 NAME_MOST = 60  # characters of a question in the box
-FORMS: tuple[tuple[str, str, str, Callable[[RunRecord], str]], ...] = (
-    ("json", "application/json", "data_object", RunRecord.to_json),
-    ("csv", "text/csv", "table", spreadsheet.sheet),
-    ("html", "text/html", "article", handout.page),
-)
+FORMS = (("json", "application/json", "data_object"), ("csv", "text/csv", "table"), ("html", "text/html", "article"))
 
 
 def show() -> None:
@@ -42,17 +39,17 @@ def _hand_out() -> None:
     if not kept:
         st.markdown(t("records.export_empty"))
         return
-    named = {one.number: f"{one.name} · {' '.join(one.record.prompt.split())[:NAME_MOST]}" for one in kept}  # the same in both languages
+    named = {one.number: f"{one.name} · {literal.beginning(one.record.prompt, NAME_MOST)}" for one in kept}  # the same in both languages
     if state.get(state.CHOSEN_RECORD) not in named:
         state.put(state.CHOSEN_RECORD, kept[0].number)
     st.selectbox(t("records.which"), list(named), format_func=named.__getitem__, key=state.CHOSEN_RECORD, persist_state="session")
     chosen = shelf.numbered(state.get(state.CHOSEN_RECORD)) or kept[0]
     _open(chosen)
     with st.container(horizontal=True, key="export_files"):
-        for form, kind, icon, write in FORMS:
+        for form, kind, icon in FORMS:
             st.download_button(
                 t(f"records.as_{form}"),
-                write(chosen.record),
+                _writer(form, chosen.record),
                 f"openbook-{chosen.number}.{form}",
                 kind,
                 key=f"export_{form}",
@@ -60,8 +57,16 @@ def _hand_out() -> None:
                 help=t(f"records.as_{form}_help"),
                 on_click="ignore",
             )
-    if len(chosen.record.to_json().encode()) > RECORD_LIMIT_BYTES:
+    if chosen.size_bytes > RECORD_LIMIT_BYTES:
         st.caption(f":material/info: {t('records.too_long', limit=f'{RECORD_LIMIT_BYTES:,}')}")
+
+
+def _writer(form: str, record: RunRecord) -> Callable[[], str]:
+    """What writes the file when somebody takes it: outside of the session, so that the language goes with it."""
+    writers: dict[str, Callable[[], str]] = {
+        "json": record.to_json, "csv": partial(spreadsheet.sheet, record), "html": partial(handout.page, record, state.language()),
+    }  # fmt: skip
+    return writers[form]
 
 
 def _open(chosen: Filed) -> None:

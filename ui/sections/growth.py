@@ -18,12 +18,12 @@ from engine.measure.fit import Fit, fit
 from engine.measure.reading import step_reads
 from engine.sweep import SweepView
 from engine.trace import ModelInfo
-from ui import failures, numbers, panels, state
+from ui import comfort, failures, numbers, panels, state
 from ui.figures.sweep import Curve, growth
 from ui.numbers import milliseconds
 from ui.state import t
 
-BANDS_S = {"ttft": (1.0, 3.0), "tpot": (0.05, 0.1)}  # comfortable (facts: story, point 11)
+BANDS_S = {"ttft": comfort.TTFT_S, "tpot": comfort.TPOT_S}
 DEGREES = {"ttft": 2, "tpot": 1}  # a step reads every note once: there is nothing that could grow with the square
 DRAWN = 120  # points of the curve
 BENDS, GROWS = 0.1, 1.1  # share of the square at the longest length; times from the shortest length to the longest
@@ -71,6 +71,9 @@ def ended(view: SweepView) -> None:
     got, asked = str(len(view.points)), str(len(view.lengths))
     if view.status == "failed":
         st.error(failures.explain(view.error), icon=":material/error:")
+    elif view.error is not None:
+        words = t("sweeps.unwatched") if view.error.code == "unwatched" else failures.explain(view.error)
+        st.warning(words, icon=":material/info:")
     if view.status in ("failed", "stopped") and view.points:
         st.caption(f":material/content_cut: {t('sweeps.cut', got=got, asked=asked)}")
     elif view.status == "stopped":
@@ -95,7 +98,7 @@ def show(view: SweepView) -> None:
 
 def picture(view: SweepView) -> None:
     """The chart of all that has been measured so far."""
-    names = ("tokens", "seconds", "milliseconds", "each", "median", "curve", "straight", "square")
+    names = ("seconds", "milliseconds", "each", "median", "curve", "straight", "square")
     words = {name: t(f"sweeps.axis_{name}") for name in names} | {"band": t(f"sweeps.band_{view.kind}")}
     colours = state.palette()
     colour = colours.prompt if view.kind == "ttft" else colours.answer
@@ -124,9 +127,15 @@ def finding(view: SweepView, found: Fit | None) -> str:
         return t("sweeps.found_noisy", first=places["first"], last=places["last"])
     if view.kind == "tpot":
         return t("sweeps.found_tpot_grows" if times >= GROWS else "sweeps.found_tpot_flat", **places)
-    share = 0.0 if found is None else found.quadratic_s * last.length**2 / found.seconds(last.length)
     places["longer"] = f"{last.length / first.length:,.0f}"
-    return t("sweeps.found_ttft_bends", **places, share=f"{share:.0%}") if share >= BENDS else t("sweeps.found_ttft_straight", **places)
+    bends = found is not None and square_share(view, found) >= BENDS
+    return t("sweeps.found_ttft_bends" if bends else "sweeps.found_ttft_straight", **places)
+
+
+def square_share(view: SweepView, found: Fit) -> float:
+    """How much of the wait at the longest length is the part that grows with the square, by the fitted curve."""
+    longest = view.points[-1].length
+    return found.quadratic_s * longest**2 / found.seconds(longest)
 
 
 def _formula(view: SweepView, found: Fit | None) -> None:
@@ -135,6 +144,10 @@ def _formula(view: SweepView, found: Fit | None) -> None:
         return
     parts = {"constant": span(found.constant_s), "linear": span(found.linear_s), "quadratic": span(found.quadratic_s)}
     st.markdown(f"**{t(f'sweeps.fit_{view.kind}', **parts)}** {panels.badge('computed')}")
+    share = square_share(view, found)
+    if found.worst <= NOISY and share >= BENDS:
+        told = t("sweeps.square_share", share=f"{share:.0%}", last=f"{view.points[-1].length:,}")
+        st.markdown(f"{told} {panels.badge('computed')}")
     if found.worst > NOISY:
         st.caption(f":material/vibration: {t('sweeps.noisy')}")
     st.caption(t("sweeps.fit_quality", r2=f"{found.r2:.3f}", worst=f"{found.worst:.0%}"))
@@ -151,7 +164,8 @@ def span(seconds: float) -> str:
 
 def _conditions(view: SweepView, info: ModelInfo) -> None:
     threads = info.prefill_threads if view.kind == "ttft" else info.decode_threads
-    told = {"model": info.name, "device": info.device, "dtype": info.dtype, "threads": str(threads), "created": view.created[:16]}
+    told = {"model": info.name, "device": info.device, "dtype": info.dtype, "threads": str(threads)}
+    told["created"] = view.created[:16].replace("T", " ")
     machine = {name: failures.code_span(view.conditions.get(name, numbers.NOTHING)) for name in ("system", "processor")}
     st.caption(t(f"sweeps.conditions_{view.kind}", **told, **machine))
 

@@ -12,14 +12,13 @@ import streamlit as st
 
 from engine.measure.latency import LatencySummary, TtftParts
 from engine.trace import DecodeStep, RunView
-from ui import looking, numbers, panels, state
+from ui import comfort, looking, numbers, panels, state
 from ui.components.charts import charts
 from ui.components.clock import clock
 from ui.components.meters import meters
 from ui.numbers import Figure
 from ui.state import t
 
-COMFORT_TTFT_S = (1.0, 3.0)
 LOADED_FROM = 0.1  # share of the time that was waiting: less is the ordinary way of messages
 COLD_TIMES, COLD_STEPS, COLD_FROM_STEPS = 2.5, 2, 8  # the first steps took so many times the others' median, in a run of so many
 QUEUE_SAID_S = 0.5
@@ -49,7 +48,7 @@ def first_wait(view: RunView) -> str:
     latency = numbers.latency(view)
     if latency is None or latency.ttft_s is None or looking.moving(view):
         return t("marks.ttft_band")
-    low, high = COMFORT_TTFT_S
+    low, high = comfort.TTFT_S
     name = "below" if latency.ttft_s < low else "within" if latency.ttft_s <= high else "above"
     return t(f"marks.ttft_{name}", ttft=numbers.milliseconds(latency.ttft_s))
 

@@ -62,7 +62,7 @@ def _list(view: RunView, info: ModelInfo, index: int) -> None:
             st.caption(_told(share), help=None if share.size_bytes is None else _about(share))
     if found is not None:
         words = t("memory.read_first") if read_at == 0 else t("memory.read_at", token=f"{read_at + 1:,}")
-        st.caption(f":material/schedule: {words}")
+        st.caption(f":material/schedule: {words} {t('memory.untimed')}")
 
 
 def _told(share: Share) -> str:
@@ -142,7 +142,13 @@ def _others(info: ModelInfo, reading: MemoryReading) -> Share:
         return _left("others", reading.device_used_bytes, reading.device_process_bytes, "nvml", missing.get("nvml"))
     if _kind(info) == "mps":
         return Share("others", None, "system", "shared")
-    return _left("others", reading.system_used_bytes, reading.process_bytes, "system", missing.get("system") or missing.get("process"))
+    why = missing.get("system") or missing.get("process")
+    return _left("others", reading.system_used_bytes, _counted_in_use(reading), "system", why)
+
+
+def _counted_in_use(reading: MemoryReading) -> int | None:
+    """What of this process the system counts as in use: pages of files (weights are mapped from theirs) can be dropped, so it does not."""
+    return None if reading.process_bytes is None else reading.process_bytes - (reading.process_shared_bytes or 0)
 
 
 def _left(owner: Owner, whole: int | None, part: int | None, source: Teller, why: str | None) -> Share:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.measure.latency import summarize
-from ui import comparing, ends, handout, numbers, panels, shelf, state
+from ui import comparing, ends, handout, literal, numbers, panels, shelf, state
 from ui.figures import overlay
 from ui.shelf import Filed
 from ui.state import t
@@ -53,7 +53,7 @@ def _row(filed: Filed) -> dict[str, str | int]:
     drawn = f"T {asked.temperature:g} · top-k {asked.top_k} · top-p {asked.top_p:g} · {asked.seed}"
     return {
         "#": filed.number,
-        t("records.prompt"): _beginning(record.prompt),
+        t("records.prompt"): literal.beginning(record.prompt, PROMPT_MOST),
         t("records.model"): made["model"],
         "TTFT": numbers.milliseconds(summary.ttft_s),
         "TPOT": numbers.milliseconds(summary.tpot_s),
@@ -68,11 +68,6 @@ def _row(filed: Filed) -> dict[str, str | int]:
         t("records.kind"): t("records.kind_file" if filed.recording else "records.kind_here"),
         t("records.versions"): " · ".join(f"{name} {version}" for name, version in record.model.versions.items()),
     }
-
-
-def _beginning(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= PROMPT_MOST else line[: PROMPT_MOST - 1] + "…"
 
 
 def _end(filed: Filed) -> str:

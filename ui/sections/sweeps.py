@@ -140,7 +140,7 @@ def share(view: SweepView) -> float:
 def _now(view: SweepView) -> str:
     now = view.measuring
     if now is None:
-        status = model.chosen_status()
+        status = resources.engine().model_status(view.model_id, view.device)  # the sidebar may name another one by now
         return t("sweeps.waiting" if status.state == "ready" else "sweeps.waiting_model")
     return t(f"sweeps.now_{_doing(view.kind, now)}", **_places(view, now))
 

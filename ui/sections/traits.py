@@ -70,7 +70,7 @@ def _work(info: ModelInfo, done: PrefillTrace) -> None:
     except EngineError as error:
         st.info(failures.explain(error.info), icon=":material/visibility_off:")
         return
-    rate = f"{operations(cost.total / done.prefill_s)}/s"
+    rate = f"{operations(cost.total / done.prefill_s)}/s" if done.prefill_s else numbers.NOTHING
     _row(
         "work",
         Figure(t("traits.flops"), operations(cost.total), "computed", t("traits.flops_help")),
@@ -109,7 +109,7 @@ def _times(factor: float) -> str:
 
 def _parallel(view: RunView, done: PrefillTrace) -> None:
     _says("parallel")
-    read_s = done.prefill_s / done.prompt_tokens
+    read_s = done.prefill_s / max(done.prompt_tokens, 1)
     write_s = statistics.median(step.forward_s for step in view.steps) if view.steps else None
     _row(
         "parallel",
@@ -119,7 +119,8 @@ def _parallel(view: RunView, done: PrefillTrace) -> None:
     if write_s is None:
         st.caption(f":material/hourglass_empty: {t('traits.step_to_come')}")
         return
-    st.markdown(f"{t('traits.factor', factor=_times(write_s / read_s), steps=f'{len(view.steps):,}')} {panels.badge('measured')}")
+    if read_s:
+        st.markdown(f"{t('traits.factor', factor=_times(write_s / read_s), steps=f'{len(view.steps):,}')} {panels.badge('measured')}")
     read = Row(t("traits.read_one"), read_s, milliseconds(read_s), "prompt")
     scale([read, Row(t("traits.write_one"), write_s, milliseconds(write_s), "answer")])
 
@@ -158,10 +159,11 @@ def _peak_words(peak: WorkPeak) -> dict[str, str]:
 
 def _ttft(done: PrefillTrace) -> None:
     _says("ttft")
+    share = f"{done.prefill_s / done.ttft_s:.0%}" if done.ttft_s else numbers.NOTHING
     _row(
         "ttft",
         Figure(t("traits.ttft_total"), milliseconds(done.ttft_s), "measured", t("shell.ttft_help")),
-        Figure(t("traits.ttft_share"), f"{done.prefill_s / done.ttft_s:.0%}", "measured", t("traits.ttft_share_help")),
+        Figure(t("traits.ttft_share"), share, "measured", t("traits.ttft_share_help")),
     )
     parts: dict[str, tuple[float, Role]] = {  # in their colours on the clock
         "queue": (done.queue_s, "template"),

@@ -1,7 +1,6 @@
 // Time between two ids: one bar for each, waiting on top of work, the running TPOT and the percentiles as lines, the comfortable band.
 // Definitions as in engine/measure/latency.py: the reader's own pauses are in none of it.
 
-const COMFORT_MS = [50, 100];
 const PERCENTILES_FROM = 20;
 const BARS_MOST = 300; // more are drawn as two areas: two shapes instead of hundreds
 const WAITING_SAID = 0.02; // of all the time between ids
@@ -34,10 +33,11 @@ function intervalTraces({ store, labels, theme }, steps, names) {
 
 function intervalLayout(now, width, steps) {
   const { store, labels, theme } = now;
-  let top = COMFORT_MS[1] * 1.15;
+  const [quick, slow] = now.data.comfort_ms;
+  let top = slow * 1.15;
   for (let at = 0; at < store.itl.length; at += 1) top = Math.max(top, store.itl[at] * 1080);
-  const band = { type: "rect", xref: "paper", x0: 0, x1: 1, y0: COMFORT_MS[0], y1: COMFORT_MS[1], fillcolor: theme.goodTint, opacity: 0.3, line: { width: 0 }, layer: "below" };
-  const name = { xref: "paper", x: 1, xanchor: "right", y: COMFORT_MS[1], yanchor: top > COMFORT_MS[1] * 5 ? "bottom" : "top", showarrow: false, text: escaped(labels.charts_comfort), font: { size: 12, color: theme.good }, bgcolor: theme.paper, borderpad: 2, opacity: 0.9 };
+  const band = { type: "rect", xref: "paper", x0: 0, x1: 1, y0: quick, y1: slow, fillcolor: theme.goodTint, opacity: 0.3, line: { width: 0 }, layer: "below" };
+  const name = { xref: "paper", x: 1, xanchor: "right", y: slow, yanchor: top > slow * 5 ? "bottom" : "top", showarrow: false, text: escaped(labels.charts_comfort), font: { size: 12, color: theme.good }, bgcolor: theme.paper, borderpad: 2, opacity: 0.9 };
   return layoutOf(now, width, {
     barmode: "stack", bargap: steps > 120 ? 0 : 0.15, shapes: [band], annotations: [name],
     xaxis: { type: "linear", title: { text: labels.charts_axis_token, standoff: 6 }, range: [1.4, placesOf(store) + 0.6], showgrid: false },
@@ -45,33 +45,34 @@ function intervalLayout(now, width, steps) {
   });
 }
 
-function intervalTitle(store, steps, labels) {
+function intervalTitle(store, steps, labels, [quick, slow]) {
   if (!steps) return labels.charts_itl_none;
   const tpot = store.itlSum[steps] / steps;
-  const words = tpot * 1000 < COMFORT_MS[0] ? labels.charts_itl_faster : tpot * 1000 > COMFORT_MS[1] ? labels.charts_itl_slower : labels.charts_itl_within;
+  const words = tpot * 1000 < quick ? labels.charts_itl_faster : tpot * 1000 > slow ? labels.charts_itl_slower : labels.charts_itl_within;
   const share = store.waitSum[steps] / store.itlSum[steps];
   const waited = share > WAITING_SAID ? ` ${fill(labels.charts_itl_waited, { share: percent(share) })}` : "";
   return fill(words, { t: secondsText(tpot, labels) }) + waited;
 }
 
 /** What the band means for a reader of this very answer: words a minute, or characters a second where the script has no spaces. */
-function intervalCaption(store, steps, labels) {
+function intervalCaption(store, steps, labels, comfort) {
   const few = steps && steps < PERCENTILES_FROM ? ` ${labels.charts_few}` : "";
   const read = readIn(answerBytes(store, steps + 1));
   if (steps < 4 || !read.characters) return labels.charts_band_says + few;
   const each = read.unspaced ? read.characters / (steps + 1) : read.words / (steps + 1);
-  const [slow, fast] = [COMFORT_MS[1], COMFORT_MS[0]].map((ms) => (each * (read.unspaced ? 1000 : 60_000)) / ms);
+  const [slow, fast] = [comfort[1], comfort[0]].map((ms) => (each * (read.unspaced ? 1000 : 60_000)) / ms);
   const places = { slow: read.unspaced ? slow.toFixed(1) : grouped(Math.round(slow)), fast: read.unspaced ? fast.toFixed(1) : grouped(Math.round(fast)) };
   return fill(read.unspaced ? labels.charts_band_characters : labels.charts_band_words, places) + few;
 }
 
 function intervalsChart(now, width, names) {
   const { store, shown, labels } = now;
+  const comfort = now.data.comfort_ms;
   const steps = Math.max(shown - 1, 0);
   const ms = (seconds) => (seconds * 1000).toFixed(1);
   return {
-    title: intervalTitle(store, steps, labels), tags: steps ? ["measured"] : [],
-    says: intervalCaption(store, steps, labels),
+    title: intervalTitle(store, steps, labels, comfort), tags: steps ? ["measured"] : [],
+    says: intervalCaption(store, steps, labels, comfort),
     traces: intervalTraces(now, steps, names), layout: intervalLayout(now, width, steps),
     legend: [
       ["work", labels.charts_work], ["wait", labels.charts_wait], ["tpot", labels.charts_tpot], ["band", labels.charts_band],

@@ -1,18 +1,20 @@
 // Memory over time, split by who holds it. Knows a step's own tensors and the reading that travels with some of them; what no source told
-// is a gap. The rest of this process is what is left of its memory; others, what is left of the machine's, or of the card's.
+// is a gap. The rest of this process is what is left of its memory; others, what is left of the machine's, or of the card's, without this
+// process: of it, the machine does not count pages of files as in use.
 
 const OWNERS = ["weights", "notes", "queries", "rest", "others"];
 const OTHERS_HIDDEN = 1.5; // times this process: more than that would press everything else flat
 const MOMENTS_MOST = 240;
-const PAUSE_S = 0.5; // of the reader; less is the reading of memory itself
+const PAUSE_S = 0.5; // of the reader, from which on a reading does not hold any more
 
 /** Bytes of each owner at one moment; null: not told. As ui/sections/memory.py has them: on a card its driver's word goes before torch's. */
 function ownersOf(model, { step, reading }) {
   const held = { weights: model?.weight_bytes ?? null, notes: step.kv_bytes, queries: step.recorded_bytes };
   const kind = kindOf(model);
   const own = kind === "cpu" ? reading?.process_bytes : reading?.device_process_bytes ?? reading?.reserved_bytes;
+  const counted = reading?.process_bytes == null ? null : reading.process_bytes - (reading.process_shared_bytes ?? 0);
   const [all, ours] = {
-    cpu: [reading?.system_used_bytes, reading?.process_bytes], cuda: [reading?.device_used_bytes, reading?.device_process_bytes],
+    cpu: [reading?.system_used_bytes, counted], cuda: [reading?.device_used_bytes, reading?.device_process_bytes],
   }[kind] ?? [];
   const left = (whole, part) => (whole == null || part == null || whole < part ? null : whole - part);
   return { ...held, rest: left(own, held.weights === null ? null : held.weights + held.notes + held.queries), others: left(all, ours) };
@@ -26,7 +28,7 @@ function kindOf(model) {
 function sourcesOf(model, moments, labels) {
   if (kindOf(model) === "cpu") return { rest: labels.charts_from_process, others: labels.charts_from_system };
   const driver = moments.some(({ reading }) => reading?.device_process_bytes != null);
-  return { rest: driver ? labels.charts_from_nvml : labels.charts_from_torch, others: labels.charts_from_nvml };
+  return { rest: driver ? labels.charts_from_nvml : labels.charts_from_torch, others: kindOf(model) === "mps" ? labels.charts_from_system : labels.charts_from_nvml };
 }
 
 /** The moments with a reading, each until the next one or the reader's next pause; without any, the steps' own tensors. */
