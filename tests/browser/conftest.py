@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.driver import AppServer, Visitor, launch, visit
+
+expect.set_options(timeout=30_000)  # of patience: a busy machine is no fault of a page
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,7 @@ def test_intervals_are_the_latency_summary_of_the_same_run(page: Page) -> None:
     assert seen["p95"]["y"] == pytest.approx([(known.p95_itl_s or 0) * 1000] * 40)
     assert seen["work"]["x"] == list(range(2, 42)), "the first token took no step"
     expect(page.locator("h4")).to_contain_text(words("itl_faster", t="47.5 ms"))
-    expect(page.locator("h4")).to_contain_text("(13% of it waiting for others)")
+    expect(page.locator("h4")).to_contain_text(words("itl_waited", share="13%"))
 
 
 @pytest.mark.parametrize(("busy_s", "key", "t"), [(0.02, "faster", "20.0 ms"), (0.07, "within", "70.0 ms"), (0.3, "slower", "300 ms")])
