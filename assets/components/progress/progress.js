@@ -4,6 +4,7 @@ const STATES = { queued: "progress_queued", running: "progress_running", paused:
 const CHANNELS = { down: "progress_down", gone: "progress_gone", refused: "progress_refused" };
 const SETTLE_MS = 120; // tokens, status and prefill that come together cause one rerun
 const REPEATS_MAX = 3;
+const AGAIN_MS = 3000; // a word that was lost on its way is said again, also where nothing draws any more
 
 /** The whole page, whose class changes with its theme. The bar itself is dark in both. */
 function pageRoot() {
@@ -28,7 +29,7 @@ function same(now, known) {
 /** Tells Python once that the run has moved, and whether the channel is down or closed for good. */
 class Messenger {
   constructor(view) {
-    Object.assign(this, { view, timer: 0, sent: "", repeats: 0, channel: "open", dark: false });
+    Object.assign(this, { view, timer: 0, again: 0, sent: "", repeats: 0, channel: "open", dark: false });
     this.theme = new MutationObserver(() => this.look());
     this.theme.observe(pageRoot(), { attributes: true, attributeFilter: ["class"] });
     this.dark = pageIsDark();
@@ -42,6 +43,7 @@ class Messenger {
 
   leave() {
     clearTimeout(this.timer);
+    clearTimeout(this.again);
     this.theme.disconnect();
   }
 
@@ -70,6 +72,7 @@ class Messenger {
       }
       this.repeats = text === this.sent ? this.repeats + 1 : 0;
       this.sent = text;
+      this.again = setTimeout(() => this.check(this.view.store), AGAIN_MS);
     }, SETTLE_MS * 4 ** (text === this.sent ? this.repeats + 1 : 0));
   }
 }
