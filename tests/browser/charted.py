@@ -21,8 +21,9 @@ DRAWN = """() => {
 
 
 def step(index: int, busy_s: float, *, gap_s: float = 0.0, paused_s: float = 0.0, at_s: float = 0.0, **more: Any) -> DecodeStep:
-    kept = {"kv_bytes": COLUMN * (3 + index), "kv_tokens": 3 + index, "recorded_bytes": 640} | more
-    return DecodeStep(index, token(3 + index), (), gap_s, paused_s, busy_s, 0.0, busy_s, at_s, **kept)  # type: ignore[arg-type]
+    size = COLUMN * (3 + index)
+    plain = DecodeStep(index, token(3 + index), (), gap_s, paused_s, busy_s, 0.0, busy_s, at_s, size, 3 + index, 640)
+    return replace(plain, **more)
 
 
 def begun(**fields: Any) -> PrefillTrace:

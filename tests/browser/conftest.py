@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.driver import AppServer, Visitor, launch, visit
 
@@ -44,3 +44,14 @@ def open_page(browser: Browser, app: AppServer) -> Iterator[Callable[..., Visito
     for visitor in visitors:
         visitor.close()
     assert not complaints, complaints
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """An empty page without a server, for one component by itself; no script of it may have failed."""
+    context = browser.new_context(viewport={"width": 900, "height": 700})
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    context.close()
+    assert not errors

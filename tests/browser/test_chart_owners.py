@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from engine.usage import MemoryReading
 from tests.browser.charted import DRAWN, begun, drawn, show, step, told, words
@@ -15,16 +14,6 @@ from tests.samples import INFO
 from ui.sections.memory import shares
 
 MIB = 1024**2
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 900, "height": 700})
-    page, errors = context.new_page(), []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
-    context.close()
-    assert not errors
 
 
 def reading(**fields: Any) -> MemoryReading:

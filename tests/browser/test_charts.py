@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from engine.measure.latency import summarize
 from engine.trace import DecodeStep, RunSettings, RunStatus, RunView, Token
@@ -20,16 +19,6 @@ from ui import i18n, plotly_script
 from ui.components.charts import templates
 
 HOSTILE = b'</span><script>window.hit = 1</script><a href="javascript:hit()">$5 & _a_'
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 900, "height": 700})
-    page, errors = context.new_page(), []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
-    context.close()
-    assert not errors
 
 
 def mixed(count: int) -> list[DecodeStep]:
